@@ -1,4 +1,4 @@
-"""Reading the settings: flag > MAYFLY_* > mayfly.toml > default."""
+"""Reads the settings: flag > MAYFLY_* > mayfly.toml > default."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ from mayflydb.model.instant import to_rfc3339
 
 
 class Given(msgspec.Struct, frozen=True):
-    """A raw value and who gave it: `flag --port`, `variable MAYFLY_SERVER_PORT`, `file /etc/mayfly/mayfly.toml`, `default`."""
+    """A raw value and its origin: `flag --port`, `variable MAYFLY_SERVER_PORT`, `file /etc/mayfly/mayfly.toml`, `default`."""
 
     value: Any
     origin: str
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """The settings, and where each came from by key."""
+    """The settings, and by key the origin and the parsed value of each."""
 
     settings: Settings
     origins: Mapping[str, str]
@@ -107,11 +107,11 @@ def load(
     *,
     search: bool = True,
 ) -> Loaded:
-    """Read everything once. `flags` holds raw values by key; `config_file` is what -c named.
+    """Read all settings once. `flags`: raw values by key. `config_file`: the file of -c.
 
-    `search`: whether a settings file is looked for where none was named.
+    `search`: True to look for a settings file if none was named.
 
-    StartFailed with exit code 2 for what is wrong or has no effect, 4 for what is not safe.
+    StartFailed with exit code 2 for a value that is wrong or has no effect, and with 4 for one that is not safe.
     """
     environ = os.environ if environ is None else environ
     given = {row.key: Given(row.default, "default") for row in TABLE}
@@ -415,7 +415,7 @@ def _refuse_custom_paths_in_vain(settings: Settings) -> None:
 
 
 def _as_toml(row: Row, value: Any) -> object:
-    """A parsed value the way the settings file would hold it, without passwords."""
+    """A parsed value as the settings file holds it, without passwords."""
     if value is None:
         return "off" if row.parse is optional_interval else row.default
     if row.key == "clock.start":

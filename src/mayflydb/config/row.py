@@ -11,8 +11,8 @@ import msgspec
 class Row(msgspec.Struct, frozen=True):
     """One setting. `key` is its TOML key and its place in Settings: the section is its first word, the name its last.
 
-    `default` is written as in TOML. `parse` takes what a flag or variable gave (text), or a TOML value; ValueError with a
-    sentence for people. A flag named `--a/--no-a` or `--a` with `switch` takes no value; `many` may be repeated.
+    `default` is written as in TOML. `parse` takes the text of a flag or variable, or a TOML value. It raises ValueError with a
+    sentence for people. A flag named `--a/--no-a` or `--a` with `switch` takes no value. A flag with `many` may be repeated.
     """
 
     key: str

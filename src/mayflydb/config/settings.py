@@ -23,7 +23,7 @@ from mayflydb.store import postgres_urls
 
 
 class ServerSettings(msgspec.Struct, frozen=True):
-    """Where the server listens and how it talks about itself. `port` 0: a free one.
+    """The address of the HTTP port, and the settings of the whole process. `port` 0: a free one.
 
     `insecure`: other machines may connect without TLS. `slow_request`: requests that take at least this long are logged; None:
     none is.
@@ -50,7 +50,7 @@ class ServerSettings(msgspec.Struct, frozen=True):
         return is_loopback(self.host)
 
     def endpoint_for(self, used: str) -> str:
-        """The endpoint that a client of Cosmos DB is given which came by the address `used`: both are `scheme://host:port`."""
+        """The endpoint for a client of Cosmos DB that used the address `used`. Both have the form `scheme://host:port`."""
         return used if self.advertise is None else self.advertise.instead_of(used)
 
     @property
@@ -71,7 +71,7 @@ StorageKind = Literal["memory", "sqlite", "postgresql"]
 class StorageSettings(msgspec.Struct, frozen=True):
     """`memory`, `sqlite:///absolute/path` or `postgresql://user:password@host:port/database`; `shown` has no secret in it.
 
-    `reserve`, `min_free`: bytes of a file's disk that are kept allocated, and that must be free for writes; None: as usual.
+    `reserve`, `min_free`: bytes of a file's disk that are kept allocated, and that must be free for writes; None: the defaults.
     `history_limit`: the most versions of the history of one container.
     """
 
@@ -124,7 +124,7 @@ class ClockSettings(msgspec.Struct, frozen=True):
 
 
 class QuerySettings(msgspec.Struct, frozen=True):
-    """`threads`: queries that compute at once. `memory`: of all queries together, in bytes. `time_limit`: of one query."""
+    """`threads`: queries that compute at once. `memory`: bytes of all queries together. `time_limit`: the longest time of one."""
 
     threads: int
     memory: int
@@ -222,7 +222,8 @@ class TlsSettings(msgspec.Struct, frozen=True):
 class TtlSettings(msgspec.Struct, frozen=True):
     """The interval of the reaper and the price of purges. `ydb_min_run_interval`: the shortest that a YDB table may ask for.
 
-    `event_retention`: how long expiry events are kept; None: as usual. `event_limit`: the most events that are kept.
+    `event_retention`: the age up to which expiry events are kept; None: the default. `event_limit`: the most events that are
+    kept.
 
     `ydb_tick`, `ydb_retry_interval`, `ydb_removal`: as `PassSettings` has them.
     """

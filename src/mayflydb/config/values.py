@@ -1,4 +1,4 @@
-"""Parsers of one raw value: text from a flag or variable, or a TOML value. ValueError with a sentence for people."""
+"""Parsers of one raw value: text from a flag or variable, or a TOML value. They raise ValueError with a sentence for people."""
 
 from __future__ import annotations
 
@@ -183,8 +183,8 @@ class Advertised(msgspec.Struct, frozen=True):
         return place if self.scheme is None else f"{self.scheme}://{place}"
 
     def instead_of(self, used: str) -> str:
-        """The address for a client that used this `scheme://host:port`. A port belongs to its scheme: another scheme has
-        its own.
+        """The address for a client that used this `scheme://host:port`. A port belongs to its scheme, so another scheme does not
+        keep it.
         """
         scheme, _, place = used.partition("://")
         kept = re.search(r":([0-9]+)$", place) if self.scheme in (None, scheme) else None
@@ -240,7 +240,7 @@ def interval(value: Any) -> Span:
 
 
 def clock_jump(value: Any) -> Span:
-    """A number in TOML is seconds. Longer than what is reserved ahead, or the step would be used before it is noticed."""
+    """A number in TOML is seconds. The span must exceed the time that is reserved ahead: a shorter step is used unnoticed."""
     if isinstance(value, bool):
         raise ValueError("a duration is needed")
     span = parse_span(str(value))
@@ -337,7 +337,7 @@ def storage(value: Any) -> str:
 
 
 def public_url(url: str) -> str:
-    """A storage without secrets: of PostgreSQL hosts, ports and database, of another form the scheme alone."""
+    """The URL of a storage without secrets: hosts, ports and database of PostgreSQL, the scheme alone of another form."""
     return postgres_urls.parse(url).shown if url.startswith(postgres_urls.SCHEME) else without_secrets(url)
 
 

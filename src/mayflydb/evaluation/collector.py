@@ -1,7 +1,7 @@
-"""Full garbage collections of this process, kept away while large computations hold many objects.
+"""Pauses full garbage collections of this process while large computations hold many objects.
 
-A full collection walks all objects of the process and holds the interpreter meanwhile: 0.3 seconds for two million objects. A
-computation that gathers rows makes the collector run again and again, and there is nothing to collect.
+A full collection walks all objects of the process under the interpreter lock: 0.3 seconds for two million objects. A computation
+that collects rows in memory triggers it repeatedly, and it frees nothing.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from threading import Lock
 from typing import Final
 
 _NEVER: Final = 1_000_000_000
-"""A number of collections of the younger generations that is not reached."""
+"""A threshold that is never reached: collections of the middle generation before a full one."""
 
 
 class FullCollections:
-    """Counts those who keep full collections away. Collections of young objects go on."""
+    """Pauses full collections, and counts the pauses. Collections of young objects go on."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -23,7 +23,7 @@ class FullCollections:
         self._usual = 0
 
     def pause(self) -> None:
-        """Keep full collections away until `resume`."""
+        """Pause full collections until `resume`. Pauses may overlap."""
         with self._lock:
             self._users += 1
             if self._users == 1:
@@ -40,4 +40,4 @@ class FullCollections:
 
 
 full_collections: Final = FullCollections()
-"""Of the whole process, as the collector is."""
+"""One object for the whole process, since the collector belongs to the process."""

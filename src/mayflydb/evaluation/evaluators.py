@@ -1,6 +1,6 @@
-"""The threads of a server's evaluations: a bounded number at once, in turns between clients, under a watch.
+"""The threads of a server's evaluations: a bounded number at once, in turns between clients, with limits of time and memory.
 
-Everything here but the evaluated functions runs on the event loop.
+Only the evaluated functions run on the threads; all other code here runs on the event loop.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from mayflydb.evaluation.turns import Turns
 T = TypeVar("T")
 
 TICK_SECONDS: Final = 0.01
-"""The interval at which the deadlines of running calls and the memory are looked at."""
+"""The interval at which the deadlines of running calls and the memory of the process are checked."""
 
 SPARED_SECONDS: Final = 0.1
-"""After a call was stopped for its memory, no other one is for this time, within which its memory should be free."""
+"""The time after a stop for memory in which no other call is stopped for memory: the first one's memory is freed meanwhile."""
 
 QUIET_SECONDS: Final = 1.0
-"""Full garbage collections are kept away until no call has begun for this time."""
+"""The time without a new call after which full garbage collections are resumed."""
 
 LONGEST_PAUSE_SECONDS: Final = 60.0
-"""The longest time for which they are kept away at a stretch: circles of objects are freed by them alone."""
+"""The longest pause of full collections: only they free circles of objects."""
 
 GIVE_BACK_BYTES: Final = 32 * 1024 * 1024
-"""After growth by more than this, free memory is given back to the system."""
+"""The growth of the process after which free memory is returned to the system."""
 
 
 class EvaluationLimits(msgspec.Struct, frozen=True):
@@ -71,11 +71,11 @@ class Call:
         self.endings: list[Callable[[], Coroutine[Any, Any, None]]] = []
 
     def forget_function(self) -> None:
-        """Let go of the function, which runs no more: it refers back to this call, and both would wait for a collection."""
+        """Drop the function, which has ended. It refers to this call, and such a circle is freed by a collection alone."""
         self.call = None
 
     def answer(self, result: Any, error: BaseException | None) -> None:
-        """Hand the end of the function to the one who waits for it."""
+        """Give the result or the error of the function to the coroutine that awaits it."""
         if self.done is not None and not self.done.done():
             if error is None:
                 self.done.set_result(result)
@@ -129,13 +129,13 @@ class Evaluators:
         self._grown = False
 
     def deadline(self, seconds: float | None = None) -> int:
-        """Return the end of a statement that begins now and may take `seconds` (None: as long as any may), in microseconds."""
+        """Return the deadline of a statement that begins now, in monotonic microseconds. `seconds`: its time, or the longest."""
         if seconds is None or seconds >= self.limits.seconds:
             return self._stopwatch() + self._longest
         return self._stopwatch() + int(seconds * 1_000_000)
 
     def now(self) -> int:
-        """Return the present in monotonic microseconds."""
+        """Return the present time in monotonic microseconds."""
         return self._stopwatch()
 
     @property
@@ -149,18 +149,18 @@ class Evaluators:
         return self._turns.waiting
 
     async def call(self, client: Hashable, deadline: int | None, function: Callable[..., T], *given: Any) -> T:
-        """Run a function on a thread and return its result. Errors as of `start` and `wait`."""
+        """Run a function on a thread and return its result. Errors: those of `start` and `wait`."""
         result: T = await self.wait(self.start(client, deadline, function, *given))
         return result
 
     def start(self, client: Hashable, deadline: int | None, function: Callable[..., Any], *given: Any) -> Call:
-        """Run a function on a thread, soon. The caller awaits the call by `wait`.
+        """Queue a function for a thread. The caller awaits the call by `wait`.
 
-        `client`: the one in whose turn it runs. `deadline`: in monotonic microseconds, or None. TooManyEvaluations if too many
+        `client`: the client whose turn it takes. `deadline`: in monotonic microseconds, or None. TooManyEvaluations if too many
         calls wait.
         """
         if self.closed:
-            # A statement that was between two of its steps when the server began to stop.
+            # The statement was between two of its steps when the server began to stop.
             raise EvaluationStopped(StopReason.CLOSING)
         if self._turns.is_full:
             self.counts.refused += 1
@@ -173,10 +173,10 @@ class Evaluators:
         return running
 
     async def wait(self, running: Call) -> Any:
-        """Return the result of a call, or raise what its function has raised.
+        """Return the result of a call, or raise the error of its function.
 
-        EvaluationStopped if it was stopped: its time is over, it took too much memory, or `stop` was called. If the waiting task
-        is cancelled, the call is stopped.
+        EvaluationStopped if the call was stopped: at its deadline, for its memory, or by `abandon`. If the waiting task is
+        cancelled, the call is stopped.
         """
         try:
             assert running.done is not None, "a call is awaited once"
@@ -185,11 +185,11 @@ class Evaluators:
             self.abandon(running)
             raise
         finally:
-            # The exception holds this frame, and would hold itself by the call: such a circle keeps all rows of the statement.
+            # The exception refers to this frame, and by the call to itself: such a circle would keep all rows of the statement.
             running.done = None
 
     def run_after(self, call: Call | None, ending: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run `ending` in the background: at once, or as soon as a call that was stopped has left its thread."""
+        """Run `ending` in the background: at once, or after the end of a call that was stopped and still runs on its thread."""
         if call is not None and call in self._running:
             call.endings.append(ending)
         else:
@@ -213,11 +213,11 @@ class Evaluators:
             running.thread.call(running.call)
 
     def _settle(self, running: Call, result: Any, error: BaseException | None) -> None:
-        """Take the end of a call. Runs on the event loop."""
+        """Finish a call whose function has ended. Runs on the event loop."""
         if running.endings:
             self._run_endings(running.endings)
         if running not in self._running:
-            return  # closed meanwhile
+            return  # The server was closed meanwhile.
         assert running.thread is not None
         self._idle.append(running.thread)
         self._running.discard(running)
@@ -235,7 +235,7 @@ class Evaluators:
         self._start_next(asyncio.get_running_loop())
 
     def abandon(self, running: Call, reason: StopReason = StopReason.ABANDONED) -> None:
-        """Stop a call, whether it runs or waits. Its result is that it was stopped."""
+        """Stop a call that runs or waits; it ends with EvaluationStopped."""
         self._turns.discard(running.client, running)
         running.stop(reason)
         if running.thread is None:
@@ -255,7 +255,7 @@ class Evaluators:
         self._watch_memory(now)
         for running in self._running:
             if running.reason is not None:
-                # Once more: a function may have caught the first stop on its way.
+                # Stopped once more: the function may have caught the first stop.
                 running.stop(running.reason)
             elif running.deadline is not None and now >= running.deadline:
                 running.stop(StopReason.DEADLINE)
@@ -267,7 +267,7 @@ class Evaluators:
             self._grown = True
 
     def _end_overdue(self, now: int) -> None:
-        """End waiting calls whose deadline has passed without a thread."""
+        """End calls whose deadline has passed while they waited for a thread."""
         for running in self._turns.waiting_calls():
             if running.deadline is not None and now >= running.deadline:
                 self._turns.discard(running.client, running)
@@ -276,7 +276,7 @@ class Evaluators:
                 running.answer(None, EvaluationStopped(StopReason.DEADLINE))
 
     def _watch_memory(self, now: int) -> None:
-        """Stop the call in whose time the process grew most, if the process has grown beyond the limit."""
+        """Stop the call with the largest share of the growth, if the process has grown beyond the limit."""
         seen = self._resident()
         if seen is None or not self._running:
             return
@@ -291,7 +291,7 @@ class Evaluators:
 
     @contextlib.contextmanager
     def keep_collector_away(self) -> Iterator[None]:
-        """Keep full garbage collections away: many objects are gathered on the event loop."""
+        """Pause full garbage collections for a block that collects many objects on the event loop."""
         self._gathering += 1
         self._pause_collector(self._stopwatch())
         try:
@@ -326,7 +326,7 @@ class Evaluators:
     # --- the end -------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Stop all calls; those who wait for them get EvaluationStopped, as do later ones. Threads end with their calls."""
+        """Stop all calls: they, and later ones, end with EvaluationStopped. Threads end with their calls."""
         self.closed = True
         for running in [*self._turns.waiting_calls(), *self._running]:
             self.abandon(running, StopReason.CLOSING)
@@ -355,6 +355,6 @@ def _report(
     result: Any,
     error: BaseException | None,
 ) -> None:
-    """Hand the end of a call to the event loop. Runs on the thread."""
+    """Send the result or the error of a call to the event loop. Runs on the thread."""
     with contextlib.suppress(RuntimeError):  # The loop is closed: no request waits any more.
         loop.call_soon_threadsafe(settle, result, error)

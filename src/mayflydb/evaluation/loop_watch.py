@@ -1,4 +1,4 @@
-"""Measures how late the event loop is, and says what held it."""
+"""Measures the delay of the event loop, and logs the place of long turns."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from mayflydb.clock import Stopwatch, monotonic_us
 log = logging.getLogger(__name__)
 
 TICK_SECONDS: Final = 0.1
-"""The interval at which the loop is looked at. A turn that takes longer is always noticed, a shorter one by chance."""
+"""The interval of measurements. A turn that takes longer is always noticed, a shorter one by chance."""
 
 STUCK_SECONDS: Final = 0.25
-"""A turn that takes longer is logged, with the place in the code that it is at."""
+"""The length from which on a turn is logged, with its place in the code."""
 
 QUIET_SECONDS: Final = 10.0
-"""At most one such line is logged in this time."""
+"""The time in which at most one turn is logged."""
 
 _SECOND: Final = 1_000_000
 
 
 class LoopWatch:
-    """Watches one event loop: a timer on the loop measures its own delay, and a thread sees where a long turn is.
+    """Watches one event loop: a timer on the loop measures its own delay, and a thread finds the place of a long turn.
 
-    `last`, `longest`, `total`: seconds of delay, at the last look, at the most, and in all. `stuck`: turns that were logged.
+    `last`, `longest`, `total`: seconds of delay: the last, the longest, and the sum. `stuck`: the number of long turns.
     """
 
     def __init__(self, stopwatch: Stopwatch = monotonic_us) -> None:
@@ -41,16 +41,16 @@ class LoopWatch:
         self._ended = Event()
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Begin to measure, on the loop's own thread."""
+        """Start to measure. Called on the loop's own thread."""
         self._ident = get_ident()
         self._schedule(loop)
 
     def log_long_turns(self) -> None:
-        """Log the places of long turns, too: in a process of its own, where no other thread holds the interpreter."""
+        """Start to log the places of long turns: in a process of its own, where no other thread holds the interpreter."""
         Thread(target=self._watch, name="loop watch", daemon=True).start()
 
     def stop(self) -> None:
-        """End."""
+        """Stop to measure and to log."""
         self._ended.set()
         if self._timer is not None:
             self._timer.cancel()
@@ -84,6 +84,6 @@ class LoopWatch:
                 log.warning("the event loop is held for %d ms, here:\n%s", (now - due) // 1000, self.describe_place())
 
     def describe_place(self) -> str:
-        """Return the stack of the loop's thread as text; file names and lines, no values."""
+        """Return the stack of the loop's thread as text: file names and lines, no values."""
         frame = sys._current_frames().get(self._ident)  # noqa: SLF001 -- the one way to see another thread
         return "" if frame is None else "".join(traceback.format_stack(frame)[-12:])

@@ -1,4 +1,4 @@
-"""The memory of this process: how much is resident, and giving free memory back."""
+"""The resident memory of this process, and the return of free memory to the system."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
 
 def resident_bytes() -> int | None:
-    """Return the resident memory of this process in bytes; None where the system does not tell (no /proc)."""
+    """Return the resident memory of this process in bytes; None on systems without /proc."""
     try:
         return int(_STATM.read_bytes().split()[1]) * _PAGE
     except OSError:
@@ -21,7 +21,7 @@ def resident_bytes() -> int | None:
 
 
 def give_back() -> None:
-    """Give memory that the allocator holds free back to the system, where the C library can. The interpreter lock is released."""
+    """Return the allocator's free memory to the system, if the C library can. The interpreter lock is released meanwhile."""
     trim = _trim()
     if trim is not None:
         trim(0)

@@ -1,8 +1,7 @@
-"""One client's statement as it computes: with one deadline, and steps on a thread where they are not known to be cheap.
+"""The evaluation of one client's statement: one deadline, and steps on a thread unless they are known to be cheap.
 
-The coroutines of a statement stay on the event loop and hand functions to a thread (`call`). An asynchronous generator that
-computes between its waits goes to a thread step by step (`iterate`); what it awaits there must be a LoopStep, which runs on the
-event loop.
+The coroutines of a statement run on the event loop and hand functions to a thread (`call`). An asynchronous generator that
+computes between its waits runs on a thread step by step (`iterate`). There it awaits only LoopSteps, which the event loop runs.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ from mayflydb.evaluation.stops import EvaluationStopped, Stopped, StopReason
 T = TypeVar("T")
 
 CHEAP_BYTES: Final = 64 * 1024
-"""The bytes over which a cheap function is run on the event loop: it takes about a millisecond."""
+"""The most bytes for which a cheap function runs on the event loop: it takes about a millisecond."""
 
 TURN_MICROSECONDS: Final = 1000
-"""The time after which a statement that goes on with cheap steps lets others run."""
+"""The time after which a statement lets other tasks run between its cheap steps."""
 
 _END: Final = object()
 
 
 class LoopStep:
-    """Work for the event loop, asked for by a generator that runs on a thread. Awaiting it returns the work's result.
+    """Work for the event loop that a generator on a thread awaits. Its value is the work's result.
 
-    `work` makes the coroutine, on the event loop: one that was made for a step that is then stopped would be missed.
+    `work` creates the coroutine on the event loop. Created on the thread, it would never be awaited if the step is stopped.
     """
 
     __slots__ = ("work",)
@@ -43,7 +42,7 @@ class LoopStep:
 
 
 class LoopBatches(AsyncIterator[T]):
-    """An asynchronous iterator of the event loop, as a generator on a thread reads it."""
+    """The items of an asynchronous iterator of the event loop, for a generator that runs on a thread."""
 
     def __init__(self, source: AsyncIterator[T]) -> None:
         self._source = source
@@ -97,9 +96,9 @@ HERE: Final = ComputingHere()
 class Statement:
     """The evaluation of one statement.
 
-    `client`: in whose turn it computes. `deadline`: in monotonic microseconds, or None. `cheap`: each step is known to take time
-    that is linear, with a small factor, in the bytes that it is given. `taken`: bytes that steps of `iterate` were given so far.
-    `stopped`: why it was stopped, or None.
+    `client`: the client whose turns it takes. `deadline`: in monotonic microseconds, or None. `cheap`: each step is known to take
+    time that is linear in the bytes of its input, with a small factor. `taken`: the bytes of input of `iterate` so far.
+    `stopped`: the reason of its stop, or None.
     """
 
     __slots__ = ("_calls", "_evaluators", "_left", "_turn", "cheap", "client", "deadline", "stopped", "taken")
@@ -122,14 +121,14 @@ class Statement:
             self._evaluators.abandon(call, reason)
 
     def check(self) -> None:
-        """Raise EvaluationStopped if the statement was stopped or its time is over: between steps on the event loop."""
+        """Raise EvaluationStopped if the statement was stopped or its time is over. For use between steps on the event loop."""
         if self.stopped is not None:
             raise EvaluationStopped(self.stopped)
         if self.deadline is not None and self._evaluators.now() >= self.deadline:
             raise EvaluationStopped(StopReason.DEADLINE)
 
     async def take_turn(self) -> None:
-        """Check as `check` does, and let others run if the statement has held the event loop for TURN_MICROSECONDS."""
+        """Check as `check` does, and let other tasks run if the statement has held the event loop for TURN_MICROSECONDS."""
         self.check()
         now = self._evaluators.now()
         # The first turn begins with the first step.
@@ -139,9 +138,9 @@ class Statement:
             self._turn = self._evaluators.now()
 
     async def call(self, size: int, function: Callable[..., T], *given: Any) -> T:
-        """Return the result of a function of `size` bytes: here if that is cheap, else on a thread.
+        """Return the result of a function over `size` bytes. It runs at once if it is cheap, else on a thread.
 
-        Raises what the function raises, EvaluationStopped and TooManyEvaluations.
+        Errors: those of the function, EvaluationStopped and TooManyEvaluations.
         """
         if self.cheap and size <= CHEAP_BYTES and self.stopped is None:
             return function(*given)
@@ -162,11 +161,11 @@ class Statement:
         return result
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine whose steps compute, each on a thread. It awaits LoopSteps alone."""
+        """Run a coroutine whose steps compute, each step on a thread. The coroutine awaits only LoopSteps."""
         return await self._drive(work.__await__())
 
     async def iterate(self, source: AsyncIterator[T], begins_here: bool = False) -> AsyncGenerator[T, None]:
-        """Yield the items of a generator whose steps compute, each on a thread. It awaits LoopSteps alone.
+        """Yield the items of a generator whose steps compute, each step on a thread. The generator awaits only LoopSteps.
 
         `begins_here`: steps run on the event loop as long as the statement is cheap, and has `taken` at most CHEAP_BYTES.
         """
@@ -212,10 +211,10 @@ class Statement:
             self._evaluators.run_after(self._left, ending)
 
     async def _unwind(self, begin: Callable[[], Generator[Any, Any, Any]], error: type[Stopped] | None) -> None:
-        """Run what a generator that ends does in its `finally`. On a thread, which frees what the generator holds."""
+        """Close a generator: run its `finally`. A thread does this, and frees the objects of the generator."""
         with contextlib.suppress(Exception, Stopped, GeneratorExit):
             steps, answer = begin(), None
-            # A new one each time: its traceback would keep what the generator held.
+            # A new exception each time: the traceback of a shared one would keep the objects of the generator.
             thrown: BaseException | None = None if error is None else error()
             while True:
                 if (self.cheap and self.taken <= CHEAP_BYTES) or self._evaluators.closed:
@@ -230,7 +229,7 @@ class Statement:
 
 
 def _advance(steps: Generator[Any, Any, Any], answer: Any, error: BaseException | None) -> tuple[object, Any]:
-    """Run one step. Returns (None, what it awaits), (_END, result) or (StopAsyncIteration, None)."""
+    """Run one step. Returns (None, its awaited LoopStep), (_END, result) or (StopAsyncIteration, None)."""
     try:
         return None, steps.send(answer) if error is None else steps.throw(error)
     except StopIteration as done:
@@ -238,12 +237,12 @@ def _advance(steps: Generator[Any, Any, Any], answer: Any, error: BaseException 
     except StopAsyncIteration:
         return StopAsyncIteration, None
     finally:
-        # An exception that comes back refers to this frame, and with it to all frames of the generator.
+        # The exception refers to this frame, and with it to all frames of the generator.
         del error
 
 
 async def _answer(asked: Any) -> tuple[Any, BaseException | None]:
-    """Do what a step awaits. Returns (result, error)."""
+    """Run the work that a step awaits. Returns (result, error)."""
     if asked is None:
         await asyncio.sleep(0)
         return None, None

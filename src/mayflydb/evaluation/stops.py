@@ -1,4 +1,4 @@
-"""Why an evaluation ends before its result, and the exception that ends it on its thread."""
+"""The reasons for which an evaluation ends before its result, and the exception that ends it on its thread."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Final
 
 
 class StopReason(Enum):
-    """Why an evaluation was stopped."""
+    """The reason for which an evaluation was stopped."""
 
     DEADLINE = "deadline"
     MEMORY = "memory"
     ABANDONED = "abandoned"
-    """No request waits for the result any more: its client has gone."""
+    """No request waits for the result: the client has left."""
     KILLED = "killed"
     """A client asked for the end of the statement."""
 
@@ -21,11 +21,11 @@ class StopReason(Enum):
 
 
 class Stopped(BaseException):
-    """Raised inside of an evaluation from outside. Not an Exception, so that no language takes it for an error of a query."""
+    """Raised in an evaluation by another thread. It is no Exception, so that no language takes it for an error of a query."""
 
 
 class EvaluationStopped(Exception):
-    """An evaluation ended without a result, since its deadline passed or memory ran out. Front ends answer in their own words."""
+    """An evaluation ended without a result, for a StopReason. Front ends translate it into an error of their protocol."""
 
     def __init__(self, reason: StopReason) -> None:
         super().__init__(f"the evaluation was stopped: {reason.value}")
@@ -33,4 +33,4 @@ class EvaluationStopped(Exception):
 
 
 class TooManyEvaluations(Exception):
-    """More evaluations wait for a thread than may wait."""
+    """As many evaluations wait for a thread as may wait, and no further one is accepted."""

@@ -14,11 +14,11 @@ from mayflydb.evaluation.stops import Stopped
 from mayflydb.model.errors import MayflyError
 
 SWITCH_SECONDS: Final = 0.0001
-"""Seconds that a thread computes before the event loop gets its turn, while any evaluation runs. DESIGN.md has the figures."""
+"""Seconds that a thread holds the interpreter, while any evaluation runs, before the event loop gets it."""
 
 
 class ThreadCall:
-    """One call of a function on a thread. `settle` is called on the thread with (result, error) when the function has ended."""
+    """One call of a function on a thread. The thread calls `settle` with (result, error) when the function has ended."""
 
     __slots__ = ("_lock", "_stopped", "_thread", "function", "given", "settle")
 
@@ -33,13 +33,13 @@ class ThreadCall:
         self._lock = Lock()
 
     def run(self, thread: int) -> None:
-        """Run the function on the present thread, whose ident is `thread`."""
+        """Run the function on this thread, whose ident is `thread`."""
         result: Any = None
         error: BaseException | None = None
         try:
             result, error = self._call_function(thread)
         except Stopped as again:
-            # A second stop, sent while the first one was handled. Without this the thread would end, and its turn with it.
+            # A second stop, sent while the first one was handled. Uncaught it would end the thread, and its turn would never end.
             error = again
         # A stop may arrive until the call has ended, within `_end` too.
         while self._thread is not None:
@@ -47,10 +47,10 @@ class ThreadCall:
                 self._end(thread)
             except Stopped as late:
                 error = late
-        # The call may be kept for a while: its arguments should not.
+        # Other objects may keep the call for a while, and should not keep its arguments.
         self.given = ()
         self.settle(result, error)
-        # An exception knows this frame, and with it everything that the function had gathered.
+        # The exception refers to this frame, and with it to all objects of the function.
         del error, result
 
     def _call_function(self, thread: int) -> tuple[Any, BaseException | None]:
@@ -62,7 +62,7 @@ class ThreadCall:
             return self.function(*self.given), None
         except BaseException as raised:  # noqa: BLE001 -- the call that waits raises it
             if isinstance(raised, Stopped | MayflyError):
-                # The frames of a stopped query may hold millions of values. Those are freed here, not on the event loop.
+                # The frames of a stopped query may hold millions of values. They are freed here, not on the event loop.
                 raised.__traceback__ = raised.__context__ = None
             return None, raised
 
@@ -88,7 +88,7 @@ def _raise_in_thread(thread: int, error: type[BaseException] | None) -> None:
 
 @cache
 def _keep_quiet_about_stops() -> None:
-    """Have Python not report a stop that arrives in a destructor, which cannot pass it on. The stop is sent again."""
+    """Keep Python from reporting a stop that arrives in a destructor, which cannot pass it on. The stop is sent again."""
     report = sys.unraisablehook
 
     def hook(unraisable: sys.UnraisableHookArgs, /) -> None:
@@ -104,12 +104,12 @@ class EvaluationThread:
     def __init__(self, name: str) -> None:
         _keep_quiet_about_stops()
         self._calls: SimpleQueue[ThreadCall | None] = SimpleQueue()
-        # A daemon: an evaluation that cannot be stopped does not keep the process alive.
+        # A daemon thread, so that an evaluation that cannot be stopped does not keep the process alive.
         self._thread = Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
     def call(self, call: ThreadCall) -> None:
-        """Run a call as the next one."""
+        """Queue a call for this thread."""
         self._calls.put(call)
 
     def close(self) -> None:
@@ -125,7 +125,7 @@ class EvaluationThread:
 
 
 class SwitchInterval:
-    """The interpreter's switch interval: short while evaluations of this process run, and as it was before elsewhere."""
+    """The interpreter's switch interval: short while evaluations of this process run, else its earlier value."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -133,7 +133,7 @@ class SwitchInterval:
         self._usual = 0.0
 
     def shorten(self) -> None:
-        """Begin an evaluation."""
+        """Shorten the interval until `restore`. Calls may overlap."""
         with self._lock:
             self._users += 1
             if self._users == 1:
@@ -141,7 +141,7 @@ class SwitchInterval:
                 sys.setswitchinterval(min(self._usual, SWITCH_SECONDS))
 
     def restore(self) -> None:
-        """End an evaluation."""
+        """End one `shorten`; the last one restores the interval."""
         with self._lock:
             self._users -= 1
             if not self._users:
@@ -149,4 +149,4 @@ class SwitchInterval:
 
 
 switch_interval: Final = SwitchInterval()
-"""Of the whole process, as the interval is."""
+"""One object for the whole process, since the interval belongs to the process."""

@@ -31,12 +31,12 @@ class Turns(Generic[T]):
         return self.waiting >= self._most_waiting
 
     def add(self, client: Hashable, call: T) -> None:
-        """Let a call wait behind the others of its client."""
+        """Queue a call behind the others of its client."""
         self._waiting.setdefault(client, deque()).append(call)
         self.waiting += 1
 
     def discard(self, client: Hashable, call: T) -> None:
-        """Forget a waiting call, if it waits."""
+        """Remove a call from the queue, if it waits."""
         queue = self._waiting.get(client)
         if queue is not None and call in queue:
             queue.remove(call)
@@ -65,7 +65,7 @@ class Turns(Generic[T]):
         return None
 
     def end(self, client: Hashable) -> None:
-        """Count one running call of a client less."""
+        """Note the end of a running call of a client."""
         self.running -= 1
         self._running[client] -= 1
         if not self._running[client]:

@@ -1,7 +1,7 @@
-"""A connection that answers its requests one after the other, in the order in which they came.
+"""A connection that answers its requests one after the other, in the order of their arrival.
 
-An answer that waits for nothing is made in the turn of the event loop in which its request came, without a task. The methods here
-are called at most as often as those of a protocol of its own would be: what runs for every request stays in one frame.
+An answer that waits for nothing is built in the turn of the event loop in which its request arrived, without a task. The code
+that runs for every request stays in one frame, since each call of a method costs time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_ANSWERS_PER_TURN: Final = 16
 """Requests of one connection that are answered in one turn of the event loop; further ones wait for those of others."""
 
 PROGRESS_SECONDS: Final = 10.0
-"""Seconds in which a client must send or take PROGRESS_BYTES of what the server holds for it, or all of it."""
+"""Seconds in which a client must send PROGRESS_BYTES of its message or take them of its answer, or the rest."""
 
 PROGRESS_BYTES: Final = 1 << 20
 
@@ -47,7 +47,7 @@ class OrderedConnection(Served, Generic[R, A, W]):
         self._expires = deadline
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
-        # What the account of bytes in flight has been charged: for requests, and for answers.
+        # The bytes that are charged to the account of bytes in flight: for requests, and for answers.
         self._charged = 0
         self._unread = 0
         self._unsent = 0
@@ -70,7 +70,7 @@ class OrderedConnection(Served, Generic[R, A, W]):
 
     @abstractmethod
     def _fail(self, request: R, error: Exception) -> A | None:
-        """Return the answer to a request whose handler raised this; None where the connection ends without one."""
+        """Return the answer to a request whose handler raised this error; None if the connection ends without an answer."""
 
     @abstractmethod
     def _answering_bytes(self) -> int:
@@ -120,13 +120,13 @@ class OrderedConnection(Served, Generic[R, A, W]):
         self._throttle()
 
     def abort(self) -> None:
-        """Drop the connection, whatever it is about."""
+        """Drop the connection at once."""
         self._transport.abort()
 
     # --- bytes in flight -------------------------------------------------------------------------------------------------
 
     def _charge(self, held: int) -> None:
-        """Charge the bytes of requests that this connection holds now."""
+        """Set the charge for requests to the bytes that this connection holds now."""
         before, self._charged = self._charged, held
         self._work.in_flight.charge(held - before)
 
@@ -136,13 +136,13 @@ class OrderedConnection(Served, Generic[R, A, W]):
             self._work.in_flight.charge(size - before)
 
     def _await_room(self, size: int) -> bool:
-        """Stop reading in a message of this size while others have to end first. Return False if it is refused."""
+        """Pause in a message of this size if other messages have to end first. Return False if it is refused."""
         allowed = self._work.in_flight.may_read(self, size)
         self._starved = allowed is False
         return allowed is not None
 
     def _watch_unread(self) -> None:
-        # A large answer stays whole in memory until its last byte is sent: its charge stays, too.
+        # A large answer stays in memory as a whole until its last byte is sent, so its charge stays too.
         self._unsent = self._transport.get_write_buffer_size()
         self._charge_unread(max(self._unread, self._unsent))
         self._unread_checks = 0

@@ -1,7 +1,8 @@
-"""Slows those who guess passwords, and none besides them.
+"""Slows down clients that guess passwords, and no others.
 
-Wrong passwords are counted for an address and a name together, so that no one can keep a user out by guessing from elsewhere.
-After several wrong ones each further attempt waits longer, and attempts take turns. A right password that has waited is accepted.
+Wrong passwords are counted for an address and a name together, so that guesses from one address keep no user of another out.
+After several wrong passwords each further attempt waits longer, and attempts take turns. A right password is accepted after its
+wait.
 """
 
 from __future__ import annotations
@@ -67,15 +68,15 @@ class Guesses:
         self._turns: dict[bytes, _Turns] = {}
 
     async def attempt(self, address: str, name: str, check: Callable[[], Awaitable[bool]]) -> bool:
-        """Return what `check` says of a password, after the wait that earlier wrong ones have earned.
+        """Return the result of `check`, after the wait that earlier wrong passwords cause.
 
-        `address`: of the client, without a port. TooManyGuesses where too many wait already, or the turn does not come.
+        `address`: of the client, without a port. TooManyGuesses if too many attempts wait already, or this one waits too long.
         """
         key = _digest(address, name)
         turns = self._turns.get(key) or self._turns.setdefault(key, _Turns())
         turns.attempts += 1
         try:
-            # One after the other: of many attempts at once, each would see the count before the first.
+            # One after the other: concurrent attempts would all see the count of before the first.
             await self._take_turn(turns)
             try:
                 right = await check()
@@ -125,8 +126,7 @@ class Guesses:
             self._give_turn(turns)
 
     def _give_turn(self, turns: _Turns) -> None:
-        # The one that came last is next: clients that try an old password again and again wait already, and a person who knows
-        # the right one comes after them.
+        # The latest attempt is next: clients that repeat an old password wait already when a person with the right one arrives.
         while turns.waiting:
             turn = turns.waiting.pop()
             if not turn.done():
@@ -165,7 +165,7 @@ def call_later(seconds: float, function: Callable[[], None]) -> None:
 
 
 def _digest(address: str, name: str) -> bytes:
-    # Digests are of one length, however long a name is.
+    # Digests have one length, for long names too.
     return blake2b(f"{_network(address)}\0{name}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 

@@ -1,7 +1,7 @@
-"""The account of bytes in flight: what the process holds for its clients between two reads or writes of their sockets.
+"""The account of bytes in flight: the bytes that the process holds for its clients between two reads or writes of their sockets.
 
-Charged are the bytes of unfinished and unanswered requests, and answers that clients have not read yet. Connections pay only
-for what is larger than SMALL: their number limits the rest.
+Connections charge the bytes of unfinished and unanswered requests, and of answers that clients have not read yet. Requests up to
+SMALL are not charged: the number of connections limits them.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ SMALL: Final = 16 * 1024
 """Bytes of a request that are not charged."""
 
 SMALL_ANSWER: Final = 64 * 1024
-"""Bytes of an answer that is always sent: so much is written to a socket without looking at what is unread."""
+"""Bytes of an answer that is always sent: it is written to the socket without a look at the unread bytes."""
 
 SMALL_MESSAGE: Final = 1 << 20
-"""Bytes of a message that is read up to the limit, while larger ones wait."""
+"""Bytes of a message that is read until the limit is reached, while larger messages wait."""
 
 DEFAULT_LIMIT: Final = 256 << 20
 
@@ -36,12 +36,12 @@ class Reader(Protocol):
 class BytesInFlight:
     """The bytes in flight of a process, and the connections that wait until they may read on.
 
-    From three quarters of the limit on, large messages wait. One of them continues all the same, the first that came: its end
-    makes room for the next. At the limit, nothing more is read, and no large answer is sent.
+    From three quarters of the limit on, large messages wait. The first of them continues nevertheless, since its end makes room
+    for the next. At the limit nothing more is read, and no large answer is sent.
     """
 
     def __init__(self, quota: Quota | None = None, on_release: Callable[[], None] | None = None) -> None:
-        """`on_release`: called when most of what was in flight is gone, if it was much, and when an answer is refused."""
+        """`on_release`: called when most of a large amount of bytes was given back, and when an answer is refused."""
         self.quota = quota or Quota("bytes_in_flight", DEFAULT_LIMIT)
         self._on_release = on_release
         self._waiting: dict[Reader, None] = {}
@@ -50,7 +50,7 @@ class BytesInFlight:
 
     @property
     def short(self) -> bool:
-        """Return whether large messages have to wait."""
+        """True if large messages have to wait."""
         return self.quota.used > self.quota.limit * 3 // 4
 
     def charge(self, size: int) -> None:
@@ -72,15 +72,15 @@ class BytesInFlight:
         if size <= SMALL_ANSWER or self.quota.has_room(size):
             return True
         self.quota.refused += 1
-        # Answers that are refused were made, at least in part: their memory is free, and should not add to the rest.
+        # A refused answer was built, at least in part: its free memory is to be returned to the system.
         if self._on_release is not None:
             self._on_release()
         return False
 
     def may_read(self, reader: Reader, size: int) -> bool | None:
-        """Return whether a connection may read on in a message of this size; False: not now. None: it is refused.
+        """Return True if a connection may read on in a message of this size, False if it has to wait, None if it is refused.
 
-        With False, `read_on` of the reader is called later, unless it has left by then.
+        After False, `read_on` of the reader is called later, unless the reader has left by then.
         """
         if not self.short:
             return True
@@ -88,7 +88,7 @@ class BytesInFlight:
         if self._first is None and size > SMALL_MESSAGE:
             self._first = reader
             self._waiting.pop(reader, None)
-        # The first message is let in beyond the limit, or messages that wait for each other would never end.
+        # The first message may exceed the limit: otherwise messages that wait for each other would never end.
         if reader is self._first or (size <= SMALL_MESSAGE and quota.used <= quota.limit):
             return True
         if quota.used > quota.limit:

@@ -1,7 +1,7 @@
 """One port for a protocol with and without TLS: the listener accepts connections and tells the two apart by their first bytes.
 
-A new client has a few seconds for everything up to the end of its first request, handshake included, so half-open and slow
-clients cost a socket for that time and nothing more.
+A new client has a few seconds for the time up to the end of its first request, handshake included. So half-open and slow clients
+use one socket for that time.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CertificateSource = Callable[[], Awaitable[ssl.SSLContext]]
 """Returns the TLS context. The listener asks at each handshake, so that the first handshake creates the certificate."""
 
 ProtocolFactory = Callable[[bool, float], Served]
-"""Builds the protocol of one connection: whether it is encrypted, and how long (the loop's time) the client is waited for."""
+"""Builds the protocol of one connection, from: True for TLS; the deadline of the first request, in the loop's time."""
 
 
 class Room(msgspec.Struct, frozen=True):
@@ -65,7 +65,7 @@ class Listener:
         room: Room,
         quotas: Quotas | None = None,
     ) -> None:
-        """`quotas`: those of the server, of which the listener's is one."""
+        """`quotas`: the quotas of the server; the listener has one of them."""
         self._introduce = introduce
         self._certificate = certificate
         self._room = room
@@ -113,7 +113,7 @@ class Listener:
                 self._silent.add(SilentConnection(self, client, seat, self._loop, self._room.patience))
 
     def _turn_away(self, listening: socket.socket) -> bool:
-        """Reset a client for whom there is no descriptor, by the spare one: it would wait for ever. Return False without one."""
+        """Accept a client with the spare descriptor, and reset it: it would wait for ever. Return False without a spare one."""
         if self._spare is None:
             return False
         os.close(self._spare)
@@ -142,7 +142,7 @@ class Listener:
             self._loop.add_reader(listening, self._accept, listening)
 
     def forget(self, silent: SilentConnection) -> None:
-        """Forget a connection that left before it said what it speaks."""
+        """Forget a connection that ended before its protocol was known."""
         self._silent.discard(silent)
 
     def admit(self, silent: SilentConnection, tls: bool, deadline: float) -> None:
@@ -216,10 +216,10 @@ class Listener:
 
 
 def is_tls(head: bytes) -> bool | None:
-    """Return whether a connection that begins with these bytes is encrypted; None: they do not tell yet.
+    """Return True if a connection that begins with these bytes uses TLS; None if more bytes are needed.
 
-    One byte is not enough: MongoDB's messages begin with their length, lowest byte first, so one of 278 bytes begins with 0x16.
-    Three are: a message that begins like a handshake would have over 64 KiB, and no client begins with such a one.
+    One byte is not enough: a message of MongoDB begins with its length, lowest byte first, so one of 278 bytes begins with 0x16.
+    Three bytes are enough: a message that begins like a handshake has over 64 KiB, and no client begins with such a message.
     """
     if head[0] != TLS_HANDSHAKE:
         return False
@@ -227,7 +227,7 @@ def is_tls(head: bytes) -> bool | None:
 
 
 class SilentConnection:
-    """A connection whose client has not yet sent enough to tell what it speaks."""
+    """A connection whose client has not sent enough bytes to tell TLS from a plain protocol."""
 
     def __init__(
         self, listener: Listener, client: socket.socket, seat: Seat, loop: asyncio.AbstractEventLoop, patience: float

@@ -1,4 +1,4 @@
-"""Seats for connections: how many clients one listener serves at once, in all and from one address."""
+"""Seats for connections: the limit of the connections of one listener, in all and from one address."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from mayflydb.model.quota import Quota
 
 RESERVED_DESCRIPTORS = 16
-"""Descriptors that a server opens after its listeners: those of the store."""
+"""Descriptors that a server opens after its listeners, for the store."""
 
 
 def share_descriptors(listeners: int) -> int:
-    """Return the connections that one of so many listeners may have, so that a quarter of all descriptors stays free."""
+    """Return the number of connections that each listener may have. A quarter of all descriptors stays free."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return 1 << 30
@@ -28,7 +28,7 @@ def _count_open_descriptors() -> int:
 
 
 class Seats:
-    """The seats of one listener. A loopback address is one like any other."""
+    """The seats of one listener. Loopback addresses are limited like all others."""
 
     def __init__(self, quota: Quota, per_address: int) -> None:
         self.quota = quota
@@ -36,7 +36,7 @@ class Seats:
         self._by_address: Counter[str] = Counter()
 
     def take(self, address: str) -> Seat | None:
-        """Return a seat; None if there is none for this address."""
+        """Return a seat; None if the limit in all, or that of the address, is reached."""
         if self._by_address[address] >= self._per_address:
             self.quota.refused += 1
         elif self.quota.take():
@@ -55,7 +55,7 @@ class Seats:
 
 
 class Seat:
-    """The seat of one connection, which is released once, however often the end of the connection is told."""
+    """The seat of one connection. `release` has an effect once, since the end of a connection may be noted several times."""
 
     __slots__ = ("_address", "_seats")
 

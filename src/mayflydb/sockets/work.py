@@ -33,7 +33,7 @@ class Served(asyncio.Protocol, ABC):
 
 
 class ClosedConnection(Served):
-    """A connection that is closed as it comes, as a server that requires TLS closes one without."""
+    """A connection that is closed at once: one without TLS, on a server that requires TLS."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         transport.abort()
@@ -52,7 +52,7 @@ class Work:
     """The open connections of a listener, the tasks of requests, and the connections that have answers to send."""
 
     def __init__(self, in_flight: BytesInFlight | None = None) -> None:
-        """`in_flight`: the process's account; by default one of this listener's own."""
+        """`in_flight`: the account of the process; None: the listener gets an account of its own."""
         self.in_flight = in_flight or BytesInFlight()
         self.connections: set[Served] = set()
         self.tasks: set[asyncio.Task[None]] = set()

@@ -14,11 +14,11 @@ from mayflydb.store.sqlite.damage import Damage, is_damage
 from mayflydb.store.sqlite.space import is_full
 
 PASSIVE_PAGES = 16 * 1024 * 1024 // PAGE_SIZE
-"""The log is copied into the file each time that it has grown by so many pages. A page that is written often is copied once."""
+"""The growth of the log, in pages, after which it is copied into the file. A page that is written often is copied once."""
 
 CAP_PAGES = 64 * 1024 * 1024 // PAGE_SIZE
-"""Above this size the log is truncated, which waits for readers and then interrupts them; below, a checkpoint passes by what a
-reader still needs.
+"""The size, in pages, above which the log is truncated: this waits for readers and then interrupts them. Below it, a checkpoint
+leaves out the pages that a reader still needs.
 """
 
 # Free pages are given back when they are more than a quarter of the file and more than a megabyte: purged space is soon reused.
@@ -27,7 +27,7 @@ FREE_FLOOR_PAGES = 1024 * 1024 // PAGE_SIZE
 VACUUM_STEP_PAGES = 128
 
 FULL_DISK_BYTES = 4 * 1024 * 1024
-"""The length of the log file on a full disk. What it holds is written over, so that purges and the clock need no new space."""
+"""The length of the log file on a full disk. Its pages are written over, so that purges and the clock need no new space."""
 
 RESERVE_SHARE = 4
 """The log is copied into the file when it has grown by this part of the disk's reserve."""
@@ -48,9 +48,9 @@ class WriteAheadLog:
         reserve: int = 0,
         interrupt_readers: Callable[[], None] = lambda: None,
     ) -> None:
-        """`is_own`: whether the file still is the one that the log belongs to. Copied into another one, it would ruin that.
+        """`is_own`: returns True while the log belongs to the file. Copied into another file, the log would ruin that file.
 
-        `reserve`: bytes into which the file may grow on a full disk. The log is kept shorter, or it could not be copied.
+        `reserve`: bytes into which the file may grow on a full disk. The log stays shorter, since it must be copied into them.
         `interrupt_readers`: ends reads that keep the log from being cut.
         """
         self._bound = reserve // RESERVE_SHARE // PAGE_SIZE
@@ -71,7 +71,7 @@ class WriteAheadLog:
 
     @property
     def is_due(self) -> bool:
-        """True if the log has grown enough since the last `maintain`."""
+        """True if the log has grown enough for the next `maintain`."""
         # A log that was copied completely starts over at its first page, so the count falls.
         if self._pages < self._maintained:
             self._maintained = 0
@@ -84,7 +84,7 @@ class WriteAheadLog:
         if self._pages <= (min(CAP_PAGES, 2 * self._bound) if self._bound else CAP_PAGES):
             self.checkpoint(apsw.SQLITE_CHECKPOINT_PASSIVE)
         elif self.checkpoint(apsw.SQLITE_CHECKPOINT_TRUNCATE) is not None:
-            # It has waited for as long as the connection waits for others.
+            # The checkpoint has waited for as long as the connection waits for readers.
             self._interrupt_readers()
             self.checkpoint(apsw.SQLITE_CHECKPOINT_TRUNCATE)
 

@@ -1,11 +1,11 @@
-"""The speed of commits on this disk, which decides whether a commit is worth handing over to a thread."""
+"""The speed of commits on this disk, which decides if a commit runs on a thread."""
 
 from __future__ import annotations
 
 from collections import deque
 
 THREAD_SWITCH_US = 500
-"""The microseconds that it takes, about, to wake a thread and hand the interpreter lock over and back."""
+"""The cost in microseconds, about, of waking a thread and handing the interpreter lock over and back."""
 
 SAMPLES = 16
 """Commits that are remembered."""
@@ -19,7 +19,7 @@ class CommitSpeed:
         self._recent: deque[int] = deque(maxlen=SAMPLES)
 
     def note(self, took_us: int) -> None:
-        """Take note of a commit that took so many microseconds."""
+        """Note a commit that took so many microseconds."""
         recent = self._recent
         recent.append(took_us)
         if self.is_quick:

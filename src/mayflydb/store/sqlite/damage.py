@@ -1,7 +1,7 @@
 """Remembers the damage that was found in the file.
 
-A check that fails says that this file is not as it was written, and not how much of it. So from then on "not found" is no
-answer: the record may be there, and its index damaged.
+A failed check shows that the file has changed, and not how much of it. So from then on "not found" is an error: the record may
+exist, and its index may be damaged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _CODES = frozenset({apsw.SQLITE_IOERR_DATA, apsw.SQLITE_IOERR_CORRUPTFS})
 
 
 class Damage:
-    """The first damage that was found since the store was opened; `found` None: none."""
+    """The first damage since the store was opened. `found`: its description; None: no damage was found."""
 
     def __init__(self) -> None:
         self.found: str | None = None
@@ -44,5 +44,5 @@ def describe(error: BaseException) -> str:
 
 
 def is_damage(error: BaseException) -> bool:
-    """Return whether an error of SQLite says that the file is not as it was written."""
+    """Return True if an error of SQLite means that the file is damaged."""
     return isinstance(error, _KINDS) or getattr(error, "extendedresult", 0) in _CODES

@@ -4,10 +4,10 @@ Two processes on one file would not see each other's catalogue and record cache,
 The lock is of the file itself, and not of a name: of one byte of it, far behind those that SQLite locks, by an open file
 description (`F_OFD_SETLK` of Linux). Names can be removed, linked and mounted twice; that lock stays. SQLite's own locks are of
 the older kind, of which a process loses all when it closes any descriptor of the file. The descriptor held here is opened before
-SQLite opens the file and closed after SQLite has closed it, and everything that is read beside SQLite is read through it.
+SQLite opens the file and closed after SQLite has closed it, and all reads that do not go through SQLite use it.
 
-The file `-lock` is locked as well: it is all that versions before this one lock, and all that systems without such locks have.
-There it is watched like the file, so that a server whose lock was removed ends within a second.
+The file `-lock` is locked as well, for earlier versions, which lock only this file, and for systems without locks of this kind.
+On these systems it is watched like the file, so that a server whose lock was removed stops answering within a second.
 """
 
 from __future__ import annotations
@@ -107,25 +107,25 @@ class DataFile:
         self._names[beside] = _identity(beside.stat())
 
     def find_change(self) -> str | None:
-        """Return what has happened to the file behind the server's back; None: nothing. Takes some microseconds."""
+        """Return a description of a change of the file by other programs; None: no change. Takes some microseconds."""
         for name, known in self._names.items():
             try:
                 there = _identity(name.stat())
             except (FileNotFoundError, NotADirectoryError):
                 there = None
             except OSError:
-                # Not to be seen at present, as below a directory whose rights were taken away: that moves no file.
+                # The file cannot be looked at, for example in a directory without rights: that moves no file.
                 continue
             if there != known:
                 return self._describe(name, there is not None)
         return f"{self.path} was overwritten" if self._is_overwritten() else None
 
     def is_own(self) -> bool:
-        """Return whether the file, under whatever name, holds the database that was opened. False where it cannot be read."""
+        """Return True if the file, under any name, holds the database that was opened. False if it cannot be read."""
         return self._reads_own() is True
 
     def _reads_own(self) -> bool | None:
-        """Return whether the file reads as that database; None: it cannot be read at present, which overwrites nothing."""
+        """Return True if the file holds that database; None: it cannot be read at present, which is no sign of an overwrite."""
         try:
             origin = self.origin
         except OSError:

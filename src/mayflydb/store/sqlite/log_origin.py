@@ -1,4 +1,4 @@
-"""Tells whether the write-ahead log beside a file belongs to it, before SQLite believes so.
+"""Checks that the write-ahead log beside a file belongs to the file, before SQLite applies the log.
 
 SQLite applies any log of that name whose own checksums hold: the log of another database, or that of a later state of this one,
 turns the file into a mixture. The table `meta` lies on one page, and every commit changes it, so that both the file and the first
@@ -32,7 +32,7 @@ _SIZES = (0, 1, 2, 3, 4, 6, 8)
 """Bytes of an integer by its serial type; types 8 and 9 are the constants 0 and 1."""
 
 _LOOKED_AT: Final = 1024
-"""Frames in which the first page of `meta` is looked for. A log whose first transaction is longer counts as the file's own."""
+"""Frames that are searched for the first page of `meta`. A log whose first transaction is longer counts as the file's own."""
 
 
 class Origin(NamedTuple):
@@ -124,7 +124,10 @@ def _add_up(words: tuple[int, ...], sums: tuple[int, int]) -> tuple[int, int]:
 
 
 def why_foreign(file: Origin | None, log: Origin | None) -> str | None:
-    """Return why a log does not belong to a file; None if it does, or if there is no log. Both before SQLite opens them."""
+    """Return the reason for which a log does not belong to a file; None if it does, or if there is no log.
+
+    Both are origins from before SQLite opens the file.
+    """
     if log is None:
         return None
     if file is None:

@@ -1,10 +1,10 @@
-"""Page checksums: SQLite's `cksumvfs`, which apsw brings along, ends each page of the file in a checksum and verifies it.
+"""Page checksums: SQLite's `cksumvfs`, which is part of apsw, ends each page of the file in a checksum and verifies it.
 
-SQLite itself believes each page that parses: a key of an index that was changed on the disk is a record that is not found. With
+SQLite itself accepts each page that parses: if the key of an index entry changes on the disk, the record is not found. With
 the checksum, the read of such a page fails. A page is verified when it is read from the file, not when it is found in the cache
 or in the write-ahead log (the log has checksums of its own, which a recovery verifies).
 
-The size of the reserved space stands in the file's header, so that files from before are served as they are, without checksums.
+The size of the reserved space stands in the file's header, so that files of earlier versions are served without checksums.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import apsw
 
 VFS = "cksmvfs"
 RESERVED = 8
-"""The bytes at the end of each page that the checksum takes: no other number switches it on."""
+"""The bytes of the checksum at the end of each page. The VFS verifies files with this number of reserved bytes alone."""
 
 RESERVED_AT = 20
-"""Where a file's header has the number of reserved bytes (https://sqlite.org/fileformat2.html)."""
+"""The offset in a file's header of the number of reserved bytes (https://sqlite.org/fileformat2.html)."""
 
 
 def load_checksums() -> bool:
@@ -35,7 +35,7 @@ def load_checksums() -> bool:
         sqlite_extra.load(carrier, "cksumvfs")
     finally:
         carrier.close()
-    # It makes itself the default, which belongs to the program that Mayfly may be a part of.
+    # The VFS makes itself the default. The default belongs to the program in which Mayfly may be embedded.
     apsw.set_default_vfs(usual)
     return True
 

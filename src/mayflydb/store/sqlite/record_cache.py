@@ -1,4 +1,4 @@
-"""Committed records as objects. A record that is read often is not decoded from its page each time."""
+"""Committed records as objects, so that a record that is read often is not decoded from its page each time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LARGE_TRANSACTION = 4096
 
 
 class RecordCache:
-    """The records that were used last, up to about `limit` bytes. A miss says nothing: the record may exist in the tables."""
+    """The records that were used last, up to about `limit` bytes. After a miss, the record may exist in the tables."""
 
     def __init__(self, limit: int = BYTES) -> None:
         self._limit = limit
@@ -81,7 +81,7 @@ class PendingRecords:
         self._all_gone = False
 
     def get(self, container: int, partition: bytes, key: bytes) -> Record | None:
-        """A record as the transaction sees it; None if only the tables know. LookupError if the transaction has removed it."""
+        """A record as the transaction sees it; None: read the tables. LookupError if the transaction has removed the record."""
         record = self._records.get((container, partition, key))
         if record is not None:
             return record

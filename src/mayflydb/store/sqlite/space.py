@@ -24,16 +24,16 @@ log = logging.getLogger(__name__)
 
 LOOK_US = SECOND
 LOOK_BYTES = 8 * 1024 * 1024
-"""The free space is looked at after so many microseconds, or bytes of the write-ahead log, whatever comes first.
+"""The free space is read after so many microseconds, or after so many bytes of the write-ahead log.
 
-After fewer bytes where the limit is low: it must not be passed between two looks.
+With a low limit it is read after fewer bytes, since the limit must not be passed between two readings.
 """
 
 RECORD_OVERHEAD = 1024
-"""Bytes that a deletion may write elsewhere, as in a history or for the retry of a client, for each record that it removes."""
+"""Bytes that a deletion may write for each removed record: in a history, or for the retry of a client."""
 
 CONTAINER_OVERHEAD = 64 * 1024
-"""The same for a container that is dropped."""
+"""Bytes that the drop of a container may write."""
 
 MEBIBYTE = 1024 * 1024
 
@@ -65,7 +65,7 @@ class Space:
         self._refused = 0
 
     def is_due(self, written: int) -> bool:
-        """Return whether the next look is due. `written`: the bytes of the log that were written so far."""
+        """Return True if the next look is due. `written`: the bytes of the log that were written so far."""
         if self._looked_at is None or written - self._written >= self._look_bytes:
             self._written = written
             return True
@@ -129,13 +129,13 @@ class Space:
 
 
 def is_full(error: apsw.Error) -> bool:
-    """Return whether an error says that the disk is full. The index of the log is a file, too, which SQLite extends."""
+    """Return True if an error means that the disk is full. The index of the log is a file too, which SQLite extends."""
     extended = getattr(error, "extendedresult", 0)
     return isinstance(error, apsw.FullError) or extended == apsw.SQLITE_IOERR_SHMSIZE
 
 
 def grows(changes: Sequence[interface.Change], exists: Callable[[int], bool]) -> bool:
-    """Return whether changes add more bytes to the store than they remove. `exists`: whether a catalogue row exists.
+    """Return True if changes add more bytes to the store than they remove. `exists`: returns True for an existing catalogue row.
 
     The new version of a record counts in full. Purges and trims count nothing: they make room.
     """

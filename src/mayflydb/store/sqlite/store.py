@@ -43,11 +43,11 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 WATCH_SECONDS = 0.4
-"""The file is looked at so often. An overwritten one is believed at the second look: all within a second."""
+"""The interval of looks at the file. An overwritten file is noticed at the second look, so each change within a second."""
 
 
 def exit_process(reason: str) -> NoReturn:
-    """End at once, without a clean close: a close would checkpoint pages that may never have reached the disk."""
+    """End the process at once, without a clean close: a close would checkpoint pages that may never have reached the disk."""
     os.write(2, f"mayfly: {reason}; stopping, the log will be recovered at the next start\n".encode())
     os._exit(70)
 
@@ -149,7 +149,7 @@ class SqliteStore:
         return store
 
     def _watch(self) -> None:
-        """Look whether the file is still where it was, and look again later."""
+        """Check that the file is still in its place, and schedule the next check."""
         assert self._file is not None
         change = self._file.find_change()
         if change is None:

@@ -30,9 +30,9 @@ from mayflydb.store.write_queues import QueuedWrite, Refusal, WriteQueues
 T = TypeVar("T")
 
 GROUP_LIMIT = 512
-"""The most writes of one group: the first of a group waits for the last to be decided."""
+"""The most writes of one group: the first write waits for the decision of the last."""
 SLICE_US = 2_000
-"""The event loop is given back after so many microseconds of deciding."""
+"""Microseconds of decisions after which the event loop runs other tasks."""
 
 
 class Writer:
@@ -55,7 +55,7 @@ class Writer:
         transaction.space = space
         self._space = space
         self._in_doubt = False
-        """True: the disk may hold a commit that failed. The next one is written over it, at the same place of the log."""
+        """True: the disk may hold a commit that failed. The next commit is written over it, at the same place of the log."""
         self._log = log
         self._thread = thread
         self._halt = halt
@@ -71,7 +71,7 @@ class Writer:
         return self._queues.submit(decide, urgency)
 
     def lose(self, reason: str) -> None:
-        """Refuse all writes from now on: the file is no longer where it was. What its log holds is copied into it."""
+        """Refuse all writes from now on: the file was taken away. The log is copied into it."""
         self._complete = True
         self._space = None
         self._queues.refuse(reason)
@@ -94,7 +94,7 @@ class Writer:
         while not (queues.closing and queues.next_urgency() is None):
             await queues.wait_for_work()
             if self._complete and self._log is not None:
-                # The file that was renamed gets what was acknowledged, which its log may not have followed.
+                # A renamed file gets all acknowledged writes: its log was perhaps not renamed with it.
                 self._complete = False
                 await self._run_on_thread(partial(self._log.checkpoint, apsw.SQLITE_CHECKPOINT_TRUNCATE))
             await self._look_at_disk()

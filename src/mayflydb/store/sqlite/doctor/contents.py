@@ -1,4 +1,4 @@
-"""Checks of what the tables say: records, their entries, expiry events, histories, counters, the clock, the catalogue."""
+"""Checks of the contents of tables: records, their entries, expiry events, histories, counters, the clock, the catalogue."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _STEP = 20_000
 
 
 class Contents:
-    """The checks over one connection, and the counts that come of them."""
+    """The checks over one connection, and their counts."""
 
     def __init__(self, connection: apsw.Connection, expected: Expected, tally: Tally, report: ReportProgress) -> None:
         self._connection = connection
@@ -47,7 +47,7 @@ class Contents:
         self.records = self.entries = self.events = self.versions = 0
 
     def check(self) -> None:
-        """Run all checks. One that cannot be run to its end is a finding, and the others go on."""
+        """Run all checks. A check that cannot be completed is a finding, and the others go on."""
         for check in (
             self._check_catalogue,
             self._check_records,
@@ -61,7 +61,7 @@ class Contents:
             try:
                 check()
             except (apsw.Error, TypeError, ValueError, OverflowError) as error:
-                # A damaged page may have anything in the place of a number.
+                # A damaged page may hold a value of another type in the place of a number.
                 self._tally.add("structure", f"{_words(check.__name__)} cannot be checked to the end", str(error))
 
     def place(self, container: int, seq: int = 0) -> str:
@@ -108,7 +108,7 @@ class Contents:
                 self._check_dates(container, id, record)
         lost = total - self.records
         if lost > 0:
-            # Those whose place is not known any more: only indexes name them.
+            # The tree no longer leads to these records: only indexes name them.
             self._tally.add("record", "records are named by an index and cannot be read", mending="lost", count=lost)
         self._report("records", self.records, total)
 
@@ -212,14 +212,14 @@ class Contents:
         return int(self._connection.execute(statement, bindings).get)
 
     def _spot(self, id: object) -> str:
-        # A damaged entry may have anything in the place of a number.
+        # A damaged entry may hold a value of another type in the place of a number.
         if not isinstance(id, int):
             return f"record {id!r}"
         return self.place(id >> SEQ_BITS, id & SEQ_MASK)
 
 
 def read_record(id: int, row: tuple[Any, ...]) -> Record | None:
-    """Build a record from a row of RECORD; None if it is not as it was written, or in another container's place."""
+    """Build a record from a row of RECORD; None if its checksum does not match, or its id belongs to another container."""
     partition, key, value, written, anchor, override, lsn, exact, stored, container, *_ = row
     if container != id >> SEQ_BITS:
         return None
@@ -234,7 +234,7 @@ def read_record(id: int, row: tuple[Any, ...]) -> Record | None:
 
 
 def is_version(row: tuple[Any, ...]) -> bool:
-    """Return whether a row of HISTORY_COLUMNS is as it was written."""
+    """Return True if the checksum of a row of HISTORY_COLUMNS matches."""
     try:
         version_of(row)
     except (Corrupt, TypeError, ValueError):
@@ -251,7 +251,7 @@ _INDEXES = ("record_identity", "record_hash", "record_lsn")
 
 
 def index_counts(connection: apsw.Connection) -> set[int | None]:
-    """Return the numbers of records that the indexes name, None among them if one cannot be read: one number if all is well."""
+    """Return the numbers of records that the indexes name, and None for an unreadable one: one number if all is well."""
     found: set[int | None] = set()
     for index in _INDEXES:
         try:
@@ -264,7 +264,7 @@ def index_counts(connection: apsw.Connection) -> set[int | None]:
 
 
 def lost_ids(connection: apsw.Connection) -> Iterator[int]:
-    """Yield the ids of records that some index names; each may come several times."""
+    """Yield the ids of records that an index names; an id may come several times."""
     for index in _INDEXES:
         try:
             for (id,) in connection.execute(f"SELECT id FROM record INDEXED BY {index} WHERE container > 0"):

@@ -1,4 +1,4 @@
-"""Examines a store file: read-only, in bounded memory, whether or not a server serves it meanwhile."""
+"""Examines a store file: read-only, in bounded memory, also while a server serves it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mayflydb.store.sqlite.schema import FORMAT
 
 
 def examine(path: Path, expected: Expected, report: ReportProgress) -> Report:
-    """Examine a file and report what was found. Unavailable if it cannot be examined at all: missing, or of another kind."""
+    """Examine a file and return the report. Unavailable if the file is missing, or cannot be examined."""
     check_library()
     try:
         source = ReadOnlyFile(path)
@@ -40,7 +40,7 @@ def _examine(source: ReadOnlyFile, expected: Expected, report: ReportProgress) -
     check_trees(source, tally, report)
     connection = source.connect(verified=False)
     try:
-        # One snapshot, whatever a server writes meanwhile.
+        # One snapshot for all checks: a server may write meanwhile.
         connection.execute("BEGIN")
         contents = Contents(connection, expected, tally, report)
         contents.check()
@@ -65,7 +65,7 @@ def _examine(source: ReadOnlyFile, expected: Expected, report: ReportProgress) -
 
 
 def format_of(source: ReadOnlyFile) -> int:
-    """Read the format. Unavailable if it is not one that can be read as it is."""
+    """Read the format. Unavailable if this version cannot read it without a migration."""
     connection = source.connect(verified=False)
     try:
         version = int(connection.pragma("user_version"))

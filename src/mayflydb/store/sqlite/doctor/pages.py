@@ -14,13 +14,13 @@ _STEP = 4096
 """Pages between two reports of progress."""
 
 _TRIES = 5
-"""Readings of a page that does not match its checksum, before it counts as damaged."""
+"""The number of failed readings after which a page counts as damaged."""
 
 _OPCODES = 100_000
 """Steps of SQLite between two reports of progress."""
 
 _MESSAGES = 10_000
-"""The most lines of SQLite's check that are read. What lies behind them is of the same kinds."""
+"""The most lines of SQLite's check that are read. Further lines are of the same kinds."""
 
 _INDEX_MISSES = re.compile(
     r"row \d+ missing from index (\w+)|wrong # of entries in index (\w+)|non-unique entry in index (\w+)"
@@ -54,7 +54,7 @@ def _damaged_pages(source: ReadOnlyFile, report: ReportProgress) -> Iterator[int
 
 
 def _owners(source: ReadOnlyFile, wanted: frozenset[int]) -> dict[int, str]:
-    """Page -> the table or index that it belongs to, for these pages, as far as that can be told."""
+    """The table or index of each of these pages, as far as the trees can be read."""
     connection = source.connect(verified=False)
     owners: dict[int, str] = {}
     try:
@@ -79,7 +79,7 @@ def check_trees(source: ReadOnlyFile, tally: Tally, report: ReportProgress) -> N
         report("trees and indexes", 0, 0)
         return False
 
-    # Unverified: it would break off at the first page that does not match its checksum, and those are known already.
+    # Unverified: a verified check would end at the first page that does not match its checksum, and those are known already.
     connection = source.connect(verified=False)
     connection.set_progress_handler(go_on, _OPCODES)
     try:

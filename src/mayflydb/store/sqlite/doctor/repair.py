@@ -1,8 +1,8 @@
-"""Builds a new file from what can be read of a damaged one. The damaged file is never written.
+"""Builds a new file from the readable data of a damaged one. The damaged file is never written.
 
-Records are judged by their own checksums, whatever those of their pages say. Indexes are built anew from the records. Entries are
-in the table and in its index, in two orders, so those of a damaged page are taken from the other; entries of date slots are
-computed from the records.
+A record is copied if its own checksum matches, even if that of its page does not. Indexes are rebuilt from the records. Entries
+are stored in the table and in its index, in two orders, so the entries of a damaged page are read from the other order. Entries
+of date slots are computed from the records.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _EVENT = EXPIRY_COLUMNS.removeprefix("id, ")
 
 
 def repair(path: Path, to: Path, expected: Expected, report: ReportProgress) -> Repaired:
-    """Write what can be read of a file to another one, which must not exist. Conflict if it does; Unavailable; OSError."""
+    """Write the readable data of a file to a new one. Conflict if that exists; Unavailable; OSError."""
     check_library()
     unfinished = to.with_name(f"{to.name}.unfinished")
     if to.exists():
@@ -75,11 +75,11 @@ def repair(path: Path, to: Path, expected: Expected, report: ReportProgress) -> 
 
 
 class _Copy:
-    """The new file, and what could not be brought into it."""
+    """The new file, and a tally of the data that was left out."""
 
     def __init__(self, source: ReadOnlyFile, path: Path, expected: Expected, report: ReportProgress) -> None:
         self._old = source.connect(verified=False)
-        # Where rows have no checksums, a page that matches its own is all the trust there is.
+        # Some rows have no checksum. They count as trusted if they can be read over this connection, from a verified page.
         self._strict = source.connect(verified=True)
         self._new = open_file(str(path), VFS if load_checksums() else None)
         self._expected = expected
@@ -150,7 +150,7 @@ class _Copy:
         self._name_lost_records()
 
     def _copy_hidden_records(self) -> None:
-        """Fetch the records that only an index still knows, one by one."""
+        """Copy the records that only an index still names, one by one."""
         for id in self._missing():
             taken = self._record_row(id, row_at(self._old, "record", RECORD, id))
             if taken is not None:
@@ -159,7 +159,7 @@ class _Copy:
                 self._counts["records"] += 1
 
     def _missing(self) -> list[int]:
-        """The ids that an index of the old file names and the new file lacks: few, but for a file that is damaged all over."""
+        """The ids that an index of the old file names and the new file lacks. There are few, unless damage is everywhere."""
         if index_counts(self._old) == {self._counts["records"]}:
             return []
         known = self._new.execute
@@ -215,7 +215,7 @@ class _Copy:
         self._counts["entries"] = int(self._new.execute("SELECT count(*) FROM entry").get)
 
     def _is_entry(self, row: tuple[Any, ...]) -> bool:
-        """Return whether an entry names a record of its container. Those of date slots come from the records."""
+        """Return True if an entry names a record of its container. False for date slots, whose entries come from the records."""
         container, number, key, record = row
         if not isinstance(key, bytes) or not isinstance(record, int) or record >> SEQ_BITS != container:
             return False
@@ -254,7 +254,7 @@ class _Copy:
         self._counts["versions"] = int(self._new.execute("SELECT count(*) FROM history").get)
 
     def _close_histories(self) -> None:
-        """Put a GAP in the place of each history: a reader gets an error, and no silent hole."""
+        """Replace each history by a GAP, so that its readers get an error."""
         with self._new:
             containers = [id for (id,) in self._new.execute("SELECT DISTINCT container FROM history")]
             self._new.execute("DELETE FROM history")
@@ -268,7 +268,7 @@ class _Copy:
         self._tally.add("history", "histories, which begin anew with a gap", mending="lost", count=len(containers))
 
     def _finish(self) -> None:
-        """Write the counters, which are never behind what was found, and the format."""
+        """Write the format, and counters that are not behind the copied data."""
         meta = {"next_id": 0, "commit_seq": 0}
         for name, value in rows_from_both_ends(self._old, "SELECT name, value FROM meta", "name"):
             if name in meta and isinstance(value, int):

@@ -1,4 +1,4 @@
-"""Opens a file for reading alone, and reads tables across pages that cannot be read."""
+"""Opens a file read-only, and reads tables past pages that cannot be read."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from mayflydb.store.sqlite.page_checksums import RESERVED, RESERVED_AT, VFS, loa
 
 BATCH = 256
 UNREADABLE = (apsw.Error, UnicodeDecodeError)
-"""Errors of reading a damaged page: what SQLite says, and texts that are none any more."""
+"""Errors of reading a damaged page: SQLite's own, and texts that are no longer UTF-8."""
 
 _PAGES_AT = 28
-"""Where a file's header has the number of its pages."""
+"""The offset in a file's header of the number of pages."""
 
 _LARGEST = (1 << 63) - 1
 
 
 class ReadOnlyFile:
-    """A file that is read and never written. `close` it."""
+    """A file that is read and never written. The caller closes it."""
 
     def __init__(self, path: Path) -> None:
         """Open a file. Unavailable if there is none, or if it is no database of SQLite."""
@@ -45,8 +45,8 @@ class ReadOnlyFile:
         self.log_bytes = self.log.stat().st_size if self.log.exists() else 0
 
     def connect(self, verified: bool) -> apsw.Connection:
-        """A connection that only reads. Without `verified`, pages are read whatever their checksums say: a flipped bit spoils
-        one record, and not its page.
+        """A read-only connection. Without `verified`, checksums of pages are ignored, so that a flipped bit damages one record
+        and not its page.
         """
         # Without a log nothing writes, and SQLite needs no file beside this one. A foreign log is left out.
         mode = "mode=ro" if self.log.exists() and self.foreign is None else "immutable=1"
@@ -71,7 +71,7 @@ class ReadOnlyFile:
 
     @property
     def missing_pages(self) -> int:
-        """The pages that the header counts and the file lacks. A log may hold them: then none is missed."""
+        """The number of pages that the header counts and the file lacks; 0 if there is a log, which may hold them."""
         counted = int.from_bytes(os.pread(self._descriptor, 4, _PAGES_AT))
         return 0 if self.log_bytes else max(0, counted - self.pages)
 
@@ -80,14 +80,14 @@ class ReadOnlyFile:
         return os.pread(self._descriptor, PAGE_SIZE, (number - 1) * PAGE_SIZE)
 
     def close(self) -> None:
-        """Close the descriptor, after all connections, of which it would drop the locks."""
+        """Close the descriptor. All connections must be closed before: this drops their locks."""
         os.close(self._descriptor)
 
 
 def rows_by_id(connection: apsw.Connection, table: str, columns: str) -> Iterator[tuple[int, tuple[Any, ...] | None]]:
     """Yield (id, row) of a table with integer ids, ascending; the row is None where it cannot be read.
 
-    Ids that lie between two that can be found are passed over: indexes may know them.
+    Ids on pages that cannot be read are left out: indexes may have them.
     """
     last = -_LARGEST - 1
     statement = f"SELECT id, {columns} FROM {table} NOT INDEXED WHERE id > ? ORDER BY id LIMIT ?"
@@ -123,7 +123,7 @@ def row_at(connection: apsw.Connection, table: str, columns: str, id: int) -> tu
 
 
 def _next_id(connection: apsw.Connection, table: str, after: int) -> int | None:
-    """Find an id behind `after`, past pages that cannot be read; None: no more can be found."""
+    """Find the next id after `after` that can be read; None: there is none."""
     low, step = after, 1
     while True:
         probe = after + step
@@ -134,7 +134,7 @@ def _next_id(connection: apsw.Connection, table: str, after: int) -> int | None:
             break
         low, step = probe, step * 2
     high = probe
-    # Behind `low` a page cannot be read, and at `high` one can: halve the distance, to leave out as little as can be.
+    # The page behind `low` cannot be read, that of `high` can: halve the distance, to leave out as few ids as possible.
     while high - low > 1:
         middle = (low + high) // 2
         there = _first_from(connection, table, middle)
@@ -146,7 +146,7 @@ def _next_id(connection: apsw.Connection, table: str, after: int) -> int | None:
 
 
 def _first_from(connection: apsw.Connection, table: str, id: int) -> int | Literal[False] | None:
-    """The first id from here on; None: there is none; False: its page cannot be read."""
+    """The first id from `id` on; None: there is none; False: its page cannot be read."""
     try:
         for (found,) in connection.execute(
             f"SELECT id FROM {table} NOT INDEXED WHERE id >= ? ORDER BY id LIMIT 1", (id,)
@@ -158,7 +158,7 @@ def _first_from(connection: apsw.Connection, table: str, id: int) -> int | Liter
 
 
 def rows_from_both_ends(connection: apsw.Connection, statement: str, order: str) -> Iterator[tuple[Any, ...]]:
-    """Yield rows in the order of an index, then in the opposite one if the first run broke off. Some come twice."""
+    """Yield rows in the order of an index. After an unreadable page, yield rows from the other end too; some come twice."""
     try:
         yield from connection.execute(f"{statement} ORDER BY {order}")
     except UNREADABLE:
