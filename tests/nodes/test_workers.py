@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from time import monotonic
 from typing import Any
 from unittest.mock import patch
 
@@ -20,11 +22,14 @@ from mayflydb.model.record import Entry, Record
 from mayflydb.store.interface import Get, Outcome, Put, Scan
 from mayflydb.store.postgres import PostgresStore, writer
 from mayflydb.store.postgres.citus import DISTRIBUTED
-from nodes.crew import container, crew
+from nodes.crew import container, crew, since
 from nodes.test_cuts import Load, loaded, more
 from store_suite.test_migrations import TO_FORMAT_2
 
 CUTS, PER_CUT = 25, 10
+PATIENCE = 15
+"""Seconds; less than a statement may take, after which the group would be run again on a new connection."""
+
 MOVED = 120
 """Writes at least, while a shard moves; of three writes of a record the last deletes it."""
 
@@ -206,9 +211,8 @@ def test_a_worker_is_no_place_to_connect_to(databases: Citus) -> None:
             host, port = await connection.fetchrow(
                 "SELECT nodename, nodeport FROM pg_dist_node WHERE groupid <> 0 LIMIT 1"
             )
-        place, _, database = url.rpartition("/")
         with pytest.raises(Unavailable, match="coordinator"):
-            await PostgresStore.open(f"{place.rpartition('@')[0]}@{host}:{port}/{database}")
+            await PostgresStore.open(at_worker(url, host, port))
 
     asyncio.run(check())
 
@@ -245,3 +249,49 @@ def test_nothing_is_lost_with_the_workers_connections(
             figure(f"{CUTS} times {cut} connections cut, {unfinished} commits unfinished for a while: {load.report()}")
 
     asyncio.run(check())
+
+
+def test_what_an_undone_group_has_left_prepared_keeps_no_node_waiting(
+    databases: Citus, figure: Callable[[str], None]
+) -> None:
+    """A worker that ends before it is told to undo a group comes back with its locks, of which no node is told."""
+
+    async def check() -> None:
+        url = databases.fresh()
+        async with crew(url, 2) as members, connected(databases.watching(url)) as watch:
+            id = await container(members[0])
+            await members[0].engine.write(id, Command(Mode.CREATE, b"p", b"k", Draft(b"v")), 0)
+            shards = await watch.fetch(
+                "SELECT shardid, nodename, nodeport FROM citus_shards WHERE table_name = 'mayfly.record'::regclass"
+            )
+            async with AsyncExitStack() as stack:
+                for shard, *place in shards:
+                    await stack.enter_async_context(prepared(at_worker(url, *place), shard))
+                began = monotonic()
+                async with asyncio.timeout(PATIENCE):
+                    for member in members:
+                        await member.engine.write(id, Command(Mode.UPSERT, b"p", b"k", Draft(b"w")), 0)
+                figure(f"writes waited {since(began):.1f} s")
+
+    with patch.object(writer, "RECOVERY_SECONDS", 0.2):
+        asyncio.run(check())
+
+
+@asynccontextmanager
+async def prepared(url: str, shard: int) -> AsyncIterator[None]:
+    """A transaction on a worker that has locked the records of a shard; the coordinator has no process of its name."""
+    name = f"citus_0_{2**22 + os.getpid()}_{shard}_0"
+    async with connected(url) as worker:
+        await worker.execute(f"BEGIN; SELECT * FROM mayfly.record_{shard} FOR UPDATE; PREPARE TRANSACTION '{name}'")
+        try:
+            yield
+        finally:
+            # Where the test fails: no database can be dropped that has one.
+            with suppress(asyncpg.UndefinedObjectError):
+                await worker.execute(f"ROLLBACK PREPARED '{name}'")
+
+
+def at_worker(url: str, host: str, port: int) -> str:
+    """The URL of the same database on a worker, for the same role."""
+    place, _, database = url.rpartition("/")
+    return f"{place.rpartition('@')[0]}@{host}:{port}/{database}"

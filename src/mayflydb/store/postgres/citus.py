@@ -11,7 +11,8 @@ locks are not free yet: PostgreSQL releases them after Citus is done. So a write
 If a worker is cut off in that gap, its part is committed when it is back. Citus warns the writer, which waits for this commit
 before it answers; so does a writer whose own connection ends in the gap. A later writer of the same records finds that they are
 not as it has read them: it waits for the prepared transaction, then its condition on the lsn, or the unique index, fails,
-and its group is run again.
+and its group is run again. A worker that ends before it is told to undo its part comes back with the locks of that part, and
+nothing warns of it: a group that takes longer than a second has them removed (`writer`).
 """
 
 from __future__ import annotations

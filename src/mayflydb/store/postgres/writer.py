@@ -44,6 +44,9 @@ RESOLVE_SECONDS = 30.0
 RECOVERY_POLL_SECONDS = 0.05
 """Seconds between two looks at workers that have not finished a commit."""
 
+RECOVERY_SECONDS = 1.0
+"""On Citus: after so long, and again and again, a group makes workers end what they have prepared: it may wait for that."""
+
 
 # Each transaction inserts a marker (writer, number) of its own and removes those of transactions whose outcome is known. The
 # marker is committed with the changes or not at all. To resolve a lost COMMIT the writer inserts the same marker on a new
@@ -128,6 +131,29 @@ class Writer:
                 queues.charge(urgency, began)
 
     async def _run_group(self, jobs: list[QueuedWrite], held_since: int | None) -> None:
+        if not self._distributed:
+            await self._try_group(jobs, held_since)
+            return
+        recovering = asyncio.create_task(self._recover())
+        try:
+            await self._try_group(jobs, held_since)
+        finally:
+            recovering.cancel()
+
+    async def _recover(self) -> None:
+        """End what workers have prepared and were not told to end: the locks would stay for up to a minute."""
+        while True:
+            await pause(RECOVERY_SECONDS)
+            try:
+                connection = await connect(self._url)
+                try:
+                    await citus.recover(connection)
+                finally:
+                    connection.terminate()
+            except (MayflyError, *DATABASE_ERRORS) as error:
+                log.info("workers cannot be asked for what they have prepared: %s", error)
+
+    async def _try_group(self, jobs: list[QueuedWrite], held_since: int | None) -> None:
         locks: frozenset[int] = frozenset()
         attempt = 0
         while True:
