@@ -106,7 +106,8 @@ class Coroner:
         self._stored = stored
 
 
-@dataclass
+# No repr: `asyncio.run` of Python 3.11 makes one of the result of its task, twice, which took a tenth of the power cuts.
+@dataclass(repr=False)
 class Recording:
     """`states` by commit number."""
 
