@@ -112,7 +112,7 @@ async def test_a_cancelled_call_is_stopped_and_its_thread_serves_the_next(evalua
 
 @in_loop
 async def test_a_stop_never_hits_another_call(seed: int) -> None:
-    """Calls end and are cancelled at random times; a call that nobody cancels always gives its result."""
+    """Calls end and are cancelled at random times; a call that is not cancelled always gives its result."""
     chance = random.Random(seed)
     evaluators = Evaluators(EvaluationLimits(threads=2, per_client=2))
 

@@ -38,7 +38,7 @@ def post(size: int, path: str = "/") -> bytes:
 
 async def until_charged(found: BytesInFlight, least: int, most: int = 1 << 40) -> None:
     async with asyncio.timeout(20):
-        while not least <= found.quota.used <= most:  # noqa: ASYNC110 -- nobody tells of what happens inside the server.
+        while not least <= found.quota.used <= most:  # noqa: ASYNC110 -- the server reports no such event.
             await asyncio.sleep(0)
 
 
@@ -132,7 +132,7 @@ def test_an_address_has_its_connections(tmp_path: Path) -> None:
         # The end of a connection makes room.
         first[1].transport.abort()
         async with asyncio.timeout(20):
-            while bench.listener.seats.quota.used > 1:  # noqa: ASYNC110 -- nobody tells of the end of a connection.
+            while bench.listener.seats.quota.used > 1:  # noqa: ASYNC110 -- the server reports no end of a connection.
                 await asyncio.sleep(0)
         assert await bench.ask(await bench.connect()) == b"HTTP/1.1 200 OK http"
 

@@ -107,7 +107,7 @@ def loaded(postgres: Cluster, seed: int, requests: int) -> str:
                     await together(*(mixture.client() for _ in range(CLIENTS)), seconds=30 + requests / 50)
             found = await watch.value("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
         assert found == 0
-        assert again, "nobody met anybody"
+        assert again, "no group ran again"
         return f"{dict(mixture.tally)}, {len(again)} groups ran again, no deadlock"
 
     return asyncio.run(check())

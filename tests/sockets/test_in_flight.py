@@ -69,7 +69,7 @@ def test_messages_that_wait_have_their_turns_in_the_order_in_which_they_came() -
     found.leave(first)
     assert (second.turns, third.turns) == (1, 0)
     assert found.may_read(second, LARGE) and found.may_read(third, LARGE) is False
-    # With room for all, nobody waits.
+    # With room for all readers, none waits.
     found.charge(-2)
     assert third.turns == 1 and found.may_read(third, LARGE)
 

@@ -1,7 +1,7 @@
-"""Expiry events: for how long they are kept, how they are read, and how old ones are removed.
+"""Expiry events: their retention, their reads, and the removal of old ones.
 
-Age and number alone decide whether an event may be read; the moment of its removal from the store does not matter. So the same
-history gives the same events.
+Only the age and the number of an event decide if it may be read. The moment of its removal from the store does not matter, so the
+same history gives the same events.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BATCH = 500
 """Events that are removed in one transaction."""
 
 TRIMMED = "expiry_events_trimmed"
-"""The setting that holds the number of the last event that was removed."""
+"""The name under which the store keeps the number of the last removed event."""
 
 
 class EventLimits(msgspec.Struct, frozen=True):
@@ -57,7 +57,7 @@ class ExpiryEvents:
         HistoryLost if events above `after` are no longer kept.
         """
         found = await self._store.read(Expiries(None, after, limit))
-        # Read after the events: what a trim removes before they are read is known here.
+        # Read after the events, so that a removal before their read is known here.
         trimmed = await self._store.read(NamedNumber(TRIMMED)) or 0
         lost = max(trimmed, await self._store.read(LastExpiry()) - self._limits.number)
         if after < lost or (found and self._is_old(found[0], now)):

@@ -1,4 +1,4 @@
-"""The log of requests that took long: which one, for how long, and what it read."""
+"""The log of requests that took long: the name, the time and the reads of each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mayflydb.model.instant import MILLISECOND, SECOND, Span
 log = logging.getLogger("mayflydb.slow")
 
 MAX_LINES: Final = 100
-"""The most lines within PERIOD; further ones are counted alone."""
+"""The most lines within PERIOD. Further requests are only counted."""
 
 PERIOD: Final = 10 * SECOND
 
@@ -33,7 +33,7 @@ class SlowLog:
     def note(self, began: int, protocol: str, id: str, request: str, read: str) -> None:
         """Log a slow request.
 
-        `id`: the request's own in its protocol. `request`: its name, without values. `read`: what it read, in words.
+        `id`: the request's id in its protocol. `request`: its name, without values. `read`: a description of its reads.
         """
         now = self.stopwatch()
         self.slow += 1

@@ -1,4 +1,4 @@
-"""The certificate authority that all servers of a user share, made once, and the certificate of each server.
+"""The certificate authority that all servers of a user share, created once, and the certificate of each server.
 
 Clients that trust `ca.pem` also trust every later server of the same user.
 """
@@ -50,19 +50,19 @@ class Authority:
         return self._directory / "ca.pem"
 
     def ca_pem(self) -> bytes:
-        """Return the authority's certificate (PEM); made if there is none."""
+        """Return the authority's certificate (PEM). Create it if there is none."""
         self._ca()
         return self.ca_path.read_bytes()
 
     def context(self) -> ssl.SSLContext:
-        """Return a server's TLS settings: TLS 1.2 and later, with a certificate for these names, made if there is none."""
+        """Return a server's TLS settings: TLS 1.2 and later. Create a certificate for these names if there is none."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.load_cert_chain(self._leaf())
         return context
 
     def pair(self) -> tuple[bytes, bytes]:
-        """Return a server's private key and its chain of certificates, both PEM; made if there are none."""
+        """Return a server's private key and its chain of certificates, both PEM. Create them if there are none."""
         key, mark, chain = self._leaf().read_bytes().partition(b"-----BEGIN CERTIFICATE-----")
         return key, mark + chain
 

@@ -20,7 +20,7 @@ from mayflydb.version import __version__
 
 
 class Endpoints:
-    """`mongo` and `ydb` are None where they are not served."""
+    """The addresses of one server. `mongo`, `ydb`: None if that protocol is not served."""
 
     def __init__(
         self, settings: Settings, key: AccountKey, http: HttpPort, mongo: MongoPort | None, ydb: YdbPort | None
@@ -33,7 +33,7 @@ class Endpoints:
         self._ydb = ydb
 
     def info(self, address: str | None, clock_mode: str) -> dict[str, Any]:
-        """Return version, storage and addresses. `address`: scheme://host:port as the client used it; None: the server's own."""
+        """Return version, storage and addresses. `address`: the client's scheme://host:port; None: the server's own."""
         server = self._settings.server
         base = self._http if address is None else address
         if server.scheme == "https":

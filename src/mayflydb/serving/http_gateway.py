@@ -67,7 +67,7 @@ def _is_address_or_plain_name(name: str) -> bool:
 
 
 class Readiness(msgspec.Struct):
-    """The state of the start; each part is `ok`, `off`, or a sentence about its progress or failure.
+    """The state of a server; each part is `ok`, `off`, or a sentence about its progress or failure.
 
     A server with a full disk is ready: it answers reads and deletes.
     """
@@ -186,7 +186,7 @@ class HttpGateway:
 
 
 def _reads_pages(request: Request) -> bool:
-    """Return whether a browser asks. Other clients, such as container checks, get one line of text."""
+    """Return True if a browser sent the request. Other clients, such as container checks, get one line of text."""
     return b"text/html" in request.headers.get(b"accept", b"")
 
 
@@ -201,7 +201,7 @@ async def _answer_starting(request: Request) -> Response:
 
 
 def _refusal(status: int, title: str, detail: str, hint: str = "", headers: Fields = ()) -> Response:
-    """A problem document that also has what Cosmos clients look for."""
+    """A problem document that also has the members that Cosmos DB's clients read."""
     body = {
         "type": "about:blank",
         "title": title,

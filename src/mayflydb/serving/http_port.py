@@ -97,14 +97,14 @@ def build_cosmos(engine: Engine, settings: Settings, key: str, reachable: bool) 
         serverless=cosmos.capacity == "serverless",
         lenient=cosmos.query_rules == "lenient",
     )
-    # A part of each activity id, which makes the ids of this process differ from those of an earlier one.
+    # Each activity id contains these random bytes, so the ids of two processes differ.
     return CosmosApp(engine, account, secrets.token_hex(16).encode())
 
 
 def _take_sockets(settings: Settings) -> list[socket.socket]:
     server = settings.server
     sockets = bind_listening(server.host, server.port, "server.port", "-p")
-    # The settings were judged by the name of the host; `localhost` may be an address of the network all the same.
+    # The settings were checked by the name of the host. `localhost` may be an address of the network nevertheless.
     if is_reachable(sockets) and server.loopback:
         for each in sockets:
             each.close()

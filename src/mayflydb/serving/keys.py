@@ -1,4 +1,4 @@
-"""The account key of Cosmos DB and the token of the admin API: read from files, or made once."""
+"""The account key of Cosmos DB and the token of the admin API: read from files, or created once."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class AccountKey(NamedTuple):
 
 
 def load_account_key(settings: Settings, data: Path) -> AccountKey:
-    """Return the key that the settings name. `data`: the directory of secrets. StartFailed if it cannot be read or made.
+    """Return the key that the settings name. `data`: the directory of secrets. StartFailed if it cannot be read or created.
 
-    Also for a key that protects nothing: a short one, and the well-known one where other machines can connect.
+    StartFailed too for a key that protects nothing: a short key, and the well-known key if other machines can connect.
     """
     place = settings.cosmos.key_file
     setting = "cosmos.key_file"
@@ -66,7 +66,7 @@ def load_account_key(settings: Settings, data: Path) -> AccountKey:
 
 
 def load_admin_token(sockets: list[socket.socket], data: Path) -> bytes | None:
-    """Return the admin API's bearer token, made once; None where only this machine can connect, which needs none."""
+    """Return the admin API's bearer token, and create it once. None if only this machine can connect."""
     if not is_reachable(sockets):
         return None
     place = data / "admin.token"

@@ -67,8 +67,8 @@ class ListenerCheck(NamedTuple):
 async def ask_http(place: ListenAddress, fields: Mapping[str, str]) -> None:
     """Read the account over HTTP.
 
-    The request has a body that is sent only after `100 Continue`, so that the server has to wait and to resume: a listener whose
-    event loop answers only what is complete at once would pass otherwise.
+    The body is sent after `100 Continue`, so that the server has to wait and to resume. Otherwise a listener would pass whose
+    event loop answers only complete requests.
     """
     body = b"{}"
     own = {"host": place.address, "expect": "100-continue", "content-length": str(len(body)), "connection": "close"}
@@ -86,7 +86,7 @@ async def ask_http(place: ListenAddress, fields: Mapping[str, str]) -> None:
 
 
 async def ask_mongo(place: ListenAddress) -> None:
-    """`hello`, which needs no login."""
+    """Send `hello`, which needs no login."""
     from bson import decode, encode
 
     command = encode({"hello": 1, "$db": "admin"})

@@ -14,7 +14,7 @@ import msgspec
 from mayflydb.model.instant import MILLISECOND, Instant, to_rfc3339
 
 LEAST_SECRET: Final = 8
-"""Characters of a secret from which on it is searched for."""
+"""The least number of characters of a secret that is searched for."""
 
 _CREDENTIALS: Final = re.compile(
     r"""((?:bearer\s+|(?<![a-z])sig(?:=|%3d))(?=\S)|\bpassword\s+\\?['"]|\bpwd\\?["']?:\s*\\?['"])(?:\\+.|[^\s'"\\])+"""
@@ -58,9 +58,9 @@ class JsonLines(logging.Formatter):
 
 
 class WithoutSecrets(logging.Formatter):
-    """Lines of another formatter without the server's secrets, and without what looks like a token, signature or password.
+    """Lines of another formatter without the server's secrets, and without texts that look like a token, signature or password.
 
-    No message is written with one. What stands in the texts of exceptions is not known in advance.
+    No message of the server has one. The texts of exceptions are not known in advance.
     """
 
     def __init__(self, lines: logging.Formatter, secrets: Callable[[], Iterable[str]]) -> None:
@@ -72,7 +72,7 @@ class WithoutSecrets(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         text = _CREDENTIALS.sub(r"\1...", self._lines.format(record))
         for secret in self._secrets():
-            # A word that is short or common would take other words with it.
+            # A short or common word would be removed from other words too.
             if len(secret) >= LEAST_SECRET:
                 for form in (secret, quote(secret, safe=""), msgspec.json.encode(secret).decode()[1:-1]):
                     text = text.replace(form, "...")

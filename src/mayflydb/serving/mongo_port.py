@@ -60,7 +60,7 @@ class MongoPort:
     ) -> None:
         """Bind the port. `data`: the directory of secrets. Raise StartFailed if that fails, or for contradictory settings.
 
-        `ca`: the certificate that clients trust, where other machines need TLS; None: they may do without.
+        `ca`: the certificate that clients trust, if other machines need TLS; None: they may connect without TLS.
         """
         self._settings = settings
         self._serverless = serverless
@@ -107,7 +107,7 @@ class MongoPort:
         return MongoCaller(self._get_app(engine, now))
 
     async def serve(self, engine: Engine, certificate: CertificateSource, now: Instant, shared: SharedLimits) -> None:
-        """Accept connections from now on. Raise StartFailed where the store was written under another profile."""
+        """Accept connections from now on. Raise StartFailed if the store was written under another profile."""
         self._in_flight = shared.in_flight
         if await engine.node("mongo") is not None:
             await self._recover(engine, now)
@@ -224,10 +224,10 @@ class MongoPort:
 
     @cached_property
     def _salt_secret(self) -> bytes:
-        """The secret that makes salts: the administrator's, and those of users that do not exist.
+        """The secret from which salts are derived: the administrator's, and those of users that do not exist.
 
-        It is the same after a restart, so that salts stay the same. Anyone who begins a login is given a salt, so scrypt makes it
-        slow to try passwords on one.
+        It is the same after a restart, so that salts stay the same. Each client gets a salt before its login, so scrypt makes it
+        slow to test guessed passwords with a salt.
         """
         password = "" if self._administrator is None else self._administrator.password
         return hashlib.scrypt(password.encode(), salt=b"mayfly mongo salts", n=1 << 14, r=8, p=1, dklen=32)
@@ -257,7 +257,7 @@ class MongoPort:
 
 
 def contracts(settings: MongoSettings) -> Contracts:
-    """The TTL contracts, also where MongoDB is not served."""
+    """The TTL contracts, also if MongoDB is not served."""
     from mayflydb.frontends.mongo.contracts import Contracts
     from mayflydb.frontends.mongo.options import Options
 

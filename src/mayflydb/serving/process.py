@@ -23,7 +23,7 @@ SWITCH_INTERVAL = 0.001
 event loop."""
 
 DESCRIPTORS: Final = 16_384
-"""Descriptors that are enough for the connections of all ports."""
+"""The number of descriptors that suffices for the connections of all ports."""
 
 
 def run(settings: Settings, announcer: Callable[[Announcement], None]) -> int:
@@ -35,7 +35,7 @@ def run(settings: Settings, announcer: Callable[[Announcement], None]) -> int:
 
 
 def _raise_descriptor_limit() -> None:
-    """Use as many descriptors as the process may have, up to DESCRIPTORS: shells allow 1024 at first, whatever the limit is."""
+    """Raise the soft limit of descriptors to the hard limit, up to DESCRIPTORS: shells set a soft limit of 1024 as a rule."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -81,7 +81,7 @@ class Server:
 
     @property
     def secrets(self) -> Iterator[str]:
-        """The secrets of this server that are known by now: the log has none of them."""
+        """The secrets of this server that are known by now. The log leaves them out."""
         if self._key.path is not None:
             yield self._key.base64
         for port in (self._http, self._mongo, self._ydb):
@@ -92,7 +92,7 @@ class Server:
             yield unquote(password)
 
     async def start(self) -> Announcement:
-        """Take the ports, open the store, prove that all of it works. StartFailed says what prevented it."""
+        """Bind the ports, open the store, and test that both work. StartFailed names the cause of a failure."""
         # Ports come before the store: a taken port is reported at once, and a container check gets 503 instead of no connection.
         http = self._take_ports()
         http.listen(self._data, self._readiness, self._tls.get, self._limits)
@@ -110,7 +110,7 @@ class Server:
 
     async def stop(self, grace: float = GRACE_SECONDS) -> None:
         """Let requests in work finish, then flush and close. Safe after a failed start."""
-        # Requests are given time to finish. One that computes on may take a minute, and is told to come again.
+        # Requests are given time to finish. A query that still computes after that may take a minute: it gets an error.
         evaluators = None if self.admin is None else self.admin.engine.evaluators
         if evaluators is not None:
             asyncio.get_running_loop().call_later(min(grace, COMPUTING_GRACE_SECONDS), evaluators.close)
@@ -132,7 +132,7 @@ class Server:
             await self._store.close()
 
     def _take_ports(self) -> HttpPort:
-        """Bind the ports that are served. StartFailed names the one that cannot be had, and no port stays bound."""
+        """Bind the ports that are served. StartFailed names a port that cannot be bound; then no port stays bound."""
         settings = self._settings
         host = settings.server.host
         http = HttpPort(settings)
@@ -165,7 +165,7 @@ class Server:
         return http
 
     async def _open_engine(self) -> Engine:
-        """Open the store, prove it, and start to purge. MayflyError or StartFailed if the store cannot be served."""
+        """Open the store, test it, and start to purge. MayflyError or StartFailed if the store cannot be served."""
         settings, ttl = self._settings, self._settings.ttl
         opened = await open_store(settings.storage, alone=settings.clock.mode == "virtual")
         self._store = opened.store
@@ -241,7 +241,7 @@ class Server:
             raise StartFailed("; ".join(failure for _, failure in failed), setting=failed[0][0].setting)
 
     async def _trusted_authority(self) -> bytes | None:
-        """The certificate (PEM) that clients of TLS trust, where TLS is served from the start; elsewhere None."""
+        """The certificate (PEM) that clients of TLS trust, if TLS is served from the start; else None."""
         settings = self._settings
         if settings.server.scheme != "https" and settings.ydb.tls_port == -1:
             return None
@@ -260,7 +260,7 @@ class Server:
 
 
 def evaluation_limits(queries: QuerySettings) -> EvaluationLimits:
-    """Return the limits of evaluations. One client leaves a thread to the others, if there is more than one."""
+    """Return the limits of evaluations. If there are several threads, one client may use all but one of them."""
     return EvaluationLimits(
         threads=queries.threads,
         per_client=max(1, queries.threads - 1),
@@ -270,7 +270,7 @@ def evaluation_limits(queries: QuerySettings) -> EvaluationLimits:
 
 
 def retention_of(settings: Settings) -> Retention:
-    """Return what is kept of the past. A virtual clock moves by days at once, so age counts there only where it is asked for."""
+    """Return the retention of events and histories. On a virtual clock, age counts only if it is set: tests move it by days."""
     age = settings.ttl.event_retention
     usual = EVENT_RETENTION if age is None else age
     return Retention(EventLimits(settings.ttl.event_limit, usual, age), settings.storage.history_limit)

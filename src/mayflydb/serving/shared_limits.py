@@ -12,7 +12,7 @@ from mayflydb.model.quota import Quotas
 from mayflydb.sockets.in_flight import BytesInFlight
 
 GIVE_BACK_SECONDS: Final = 0.1
-"""The time between a request to give memory back and doing so."""
+"""The delay between a request to return memory and its return. Buffers are freed meanwhile."""
 
 
 class SharedLimits(msgspec.Struct, frozen=True):
@@ -36,7 +36,7 @@ def build_limits(
 
 
 class _GiveBack:
-    """Gives free memory back soon, once for all who ask meanwhile."""
+    """Returns free memory to the system soon: once for all requests of the delay."""
 
     def __init__(self) -> None:
         self._is_due = False
@@ -49,5 +49,5 @@ class _GiveBack:
 
     def _start(self) -> None:
         self._is_due = False
-        # On a thread, which has no interpreter lock in it.
+        # On a thread: the call releases the interpreter lock.
         asyncio.get_running_loop().run_in_executor(None, give_back)

@@ -22,16 +22,15 @@ RESERVE = 128 << 20
 """Twice the length at which the write-ahead log is cut: purges on a full disk fill the log, and then the file."""
 
 LEAST_FREE = 64 << 20
-"""The write-ahead log may grow by so much until it is cut."""
+"""The growth of the write-ahead log until it is cut."""
 
 
 class OpenedStore(NamedTuple):
-    """A store and what its nodes share.
+    """A store and the means that its nodes share.
 
-    `wall`: reads the clock of all nodes; `boot` and `boot_id` are this machine's.
-    Where several nodes share the database: `lease` gives a name to one node at a time, and
-    `holds` keeps other nodes from purging records that are locked here. `disk`: reads the state of the store's
-    disk, where its free space is looked at; errors: Unavailable.
+    `wall`: reads the clock of all nodes. `boot`, `boot_id`: read the boot-time clock of this machine, and the number of its boot.
+    If several nodes share the database, `lease` gives a name to one node at a time, and `holds` keeps other nodes from purging
+    records that are locked here. `disk`: reads the state of the store's disk, for a store with limits of free space; Unavailable.
     """
 
     store: Store
@@ -84,7 +83,7 @@ async def _open_sqlite(storage: StorageSettings) -> OpenedStore:
     except MayflyError as error:
         if "hint" not in error.detail:
             raise
-        # To serve this file could lose what is in it or in its log, so a person decides.
+        # Serving this file could lose data of the file or of its log, so a person decides.
         hint = str(error.detail["hint"])
         raise StartFailed(error.message, setting="storage.url", hint=hint, exit_code=4) from error
     except OSError as error:
@@ -112,7 +111,7 @@ def examine_file(path: Path, report: ReportProgress) -> Report:
 
 
 def repair_file(path: Path, to: Path, report: ReportProgress) -> Repaired:
-    """Build a new file from what can be read of a damaged one, which stays as it is. Conflict, Unavailable, OSError."""
+    """Build a new file from the readable data of a damaged one, which stays as it is. Conflict, Unavailable, OSError."""
     from mayflydb.store.sqlite.doctor import repair
 
     return repair(path, to, _build_expected(), report)

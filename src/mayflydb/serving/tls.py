@@ -1,4 +1,4 @@
-"""One server's TLS: its context and the authority's certificate, made outside of the event loop when first asked for."""
+"""One server's TLS: its context and the authority's certificate, created on a thread at the first use."""
 
 from __future__ import annotations
 
@@ -34,5 +34,5 @@ class TlsContext:
             raise OSError(str(error)) from error
 
     async def ca_pem(self) -> bytes:
-        """Return the authority's certificate, PEM; made if there is none. OSError or ValueError if that fails."""
+        """Return the authority's certificate (PEM). Create it if there is none. OSError or ValueError if that fails."""
         return await asyncio.to_thread(self._authority.ca_pem)

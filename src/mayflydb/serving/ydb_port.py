@@ -1,4 +1,4 @@
-"""YDB's ports: chosen at the start, opened when the store is proved."""
+"""YDB's ports: bound at the start, opened when the store has been tested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests that would compute for minutes: each gets the protocol's answer in time, and nobody else waits for it."""
+"""Requests that would compute for minutes: each gets the protocol's answer in time, and others do not wait for it."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def test_every_flipped_bit_is_found_and_mended(original: tuple[Path, int], seed:
     for name, copy in copies(path, random.Random(seed), [*TREES, *reversed(TREES)], 64):
         report = examine(copy)
         assert not report.sound, name
-        # Where the walk over the trees breaks off at the bit, nobody knows whose page it is.
+        # If the walk over the trees ends at the flipped bit, the owner of the page is unknown.
         is_cut_off = any("broke off" in finding.text for finding in report.findings)
         owner = "the file" if is_cut_off else name
         assert any(

@@ -105,12 +105,12 @@ class StreamedRows:
     def _add_rows(self, record: Record) -> bool:
         """Add the rows of one record, which gives several where it joins its arrays."""
         start = self._start
-        # A page that ended within a record reads the record again and skips the rows that it gave.
+        # After a page that ended within a record, the record is read again, and its returned rows are skipped.
         inside = start.rows if start.rows and record.seq == start.number else 0
         for number, row in enumerate(self._query.rows(self._document(record), self._context)):
             if number < inside:
                 continue
-            # A page makes progress, however slow: it ends within a record only after a row of it.
+            # A slow page makes progress too: it ends within a record only after a row of that record.
             if self._is_full or (number > inside and self._is_over()):
                 self.next = self._before(record, number)
                 return True

@@ -36,10 +36,10 @@ MAX_KEY_BYTES: Final = 500
 """The limit for the sort values in a continuation token, in bytes."""
 
 HELD_BYTES: Final = 64 * 1024
-"""The bytes of rows that a page has before they are charged."""
+"""The bytes of rows after which a page charges them."""
 
 PAGE_TIME: Final = 5 * SECOND
-"""The time after which a page ends with the rows that it has.
+"""The time after which a page ends with its rows so far.
 https://learn.microsoft.com/azure/cosmos-db/nosql/query/pagination
 """
 
@@ -125,8 +125,8 @@ class Pager:
 
     async def _read_chunks(self, start: PageStart) -> AsyncIterator[list[Record]]:
         after = Position(start.partition, start.number) if start.number or start.partition else None
-        # About as many as the page needs: at least 16, as WHERE drops some, and at most 256, since a batch is one read
-        # and one turn of the event loop.
+        # About as many records as the page needs: at least 16, since WHERE drops some, and at most 256, since a batch is one
+        # read and one turn of the event loop.
         batch = min(256, max(self._limit, 16))
         async for chunk in self._source.batches(after, batch):
             if chunk:
@@ -192,7 +192,7 @@ class Pager:
             size = sum([len(record.value) + weight for _, record in chunk])
             if await self._computing.call(size, rows.add, chunk):
                 break
-        # An index that was dropped during the walk had lost entries: the rows are read again without it.
+        # An index that was dropped during the walk had lost entries before: the rows are read again without it.
         if not await engine.indexes.has_all(self._view.id, [index_order.index]):
             return await self._read_sorted(start)
         return await self._cut(page, wanted, start)

@@ -1,4 +1,4 @@
-"""The evaluation of a command: on a thread where it is not known to be cheap, and never beyond its time."""
+"""The evaluation of a command: on a thread unless it is known to be cheap, and up to its deadline."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ def stop_error(reason: StopReason) -> MayflyError:
 
 
 def _busy_error() -> MayflyError:
-    # ExceededTimeLimit: drivers repeat the command, and do not think that the server is gone.
+    # ExceededTimeLimit: drivers repeat the command, and do not treat the server as unreachable.
     return Unavailable("too many operations wait to be evaluated", code=262)
 
 
 class Evaluation(Statement):
-    """The evaluation of one command, or of all commands that read one cursor. Errors of its own are errors of MongoDB.
+    """The evaluation of one command, or of all commands that read one cursor. A stop is raised as an error of MongoDB.
 
-    `cheap`: the command itself is small, so that looking at its query is cheap, too.
+    `cheap`: the command itself is small, so that its query is cheap to analyze.
     """
 
     __slots__ = ()
 
     async def compute(self, cheap: bool, size: int, function: Callable[..., T], *given: Any) -> T:
-        """Return the result of a function over documents of `size` bytes: here if it is cheap, else on a thread.
+        """Return the result of a function over documents of `size` bytes. It runs at once if it is cheap, else on a thread.
 
         Raise what the function raises, TimedOut (50), TooLarge (292), Interrupted (11601, 279) and Unavailable (11600, 262).
         """

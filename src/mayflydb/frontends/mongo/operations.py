@@ -1,4 +1,4 @@
-"""The operations in progress: the present command of each connection. They can be listed, and interrupted."""
+"""The operations in progress: the present command of each connection. Clients can list and interrupt them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from mayflydb.model.instant import SECOND
 from mayflydb.query.mongo.values import Document
 
 MAX_SHOWN_BYTES: Final = 1024
-"""Bytes of a command that is shown as it is; of a larger one, only its name."""
+"""The most bytes of a command that is shown in full. Of a larger command, only the name is shown."""
 
 _KINDS: Final = {"find": "query", "getMore": "getmore", "insert": "insert", "update": "update", "delete": "remove"}
 _SECRETS: Final = ("saslStart", "saslContinue", "createUser", "updateUser")
 
 
 class Operations:
-    """The operations of one server, by their connection: a connection has one at a time."""
+    """The operations of one server, by connection: a connection has one operation at a time."""
 
     def __init__(self, monotonic: Callable[[], int]) -> None:
         """`monotonic`: the host's microseconds."""
@@ -55,13 +55,13 @@ class Operations:
         return call.interruption
 
     def interrupt_session(self, session: LogicalSession, caller: int) -> None:
-        """End the operations of a session; that of the connection `caller` goes on."""
+        """End the operations of a session, except that of the connection `caller`."""
         for connection, call in list(self.current.items()):
             if call.session is session and connection != caller:
                 self.interrupt(call)
 
     def abandon(self, connection: int) -> None:
-        """Stop what the command of a connection computes, since its client has left. Its writes so far stay."""
+        """Stop the evaluation of a connection's command, since the client has left. Its writes so far stay."""
         call = self.current.get(connection)
         if call is not None:
             call.connection.left = True
@@ -69,7 +69,7 @@ class Operations:
                 call.evaluation.stop(StopReason.ABANDONED)
 
     def describe(self, calls: Iterable[Call]) -> list[Document]:
-        """Return what `currentOp` shows of operations. Each gets an id when it is first shown."""
+        """Return the documents of `currentOp` for operations. Each operation gets an id when it is first shown."""
         return [self._describe(call) for call in calls]
 
     def _describe(self, call: Call) -> Document:

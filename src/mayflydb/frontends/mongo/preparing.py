@@ -1,7 +1,8 @@
-"""Writes that are computed before their decision, on a thread: updates and filters that are not cheap, and large documents.
+"""Changes that are computed on a thread before their decision: updates and filters that are not cheap, and large documents.
 
-A decision runs in the writer, on the event loop, where nothing may take long. It uses what was prepared if the document still
-has the bytes from which it was computed. Otherwise it names the document, and the statement prepares it again.
+A decision runs in the writer, on the event loop, and must not take long. It uses the prepared change of a document if the
+document still has the bytes from which the change was computed. Otherwise it names the document, and the statement prepares it
+again.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from mayflydb.query.mongo.values import Document
 
 
 class PreparedInsert(msgspec.Struct, frozen=True):
-    """A new document, checked: its bytes, and what is stored."""
+    """A new document after all checks: its bytes, and its draft for the store."""
 
     document: Document
     raw: bytes
@@ -34,7 +35,7 @@ class PreparedChange(msgspec.Struct, frozen=True):
     """The change of a document that has the bytes `value`.
 
     `matches`: it matches the statement's query. `after`: the updated document; the same as `before` if nothing changes.
-    `drafts`: what is stored, without and with the description of the change for a history. `refusal`: raised by the update.
+    `drafts`: for the store, without and with the description of the change for a history. `refusal`: the error of the update.
     """
 
     value: bytes
@@ -51,7 +52,7 @@ _NOTHING: Final[PreparedChanges] = {}
 
 
 class Changes(msgspec.Struct, frozen=True):
-    """The changes of a statement: its filter, its update (None: a delete), and those that were prepared.
+    """The changes of a statement: its filter, its update (None: a delete), and the prepared changes.
 
     `cheap`: the change of a small document is computed within the decision.
     """
@@ -62,7 +63,7 @@ class Changes(msgspec.Struct, frozen=True):
     prepared: PreparedChanges = _NOTHING
 
     def find_prepared(self, identity: Identity, record: Record) -> PreparedChange | None:
-        """Return what was prepared for the present bytes of a record; None: nothing was."""
+        """Return the change that was prepared for the present bytes of a record, or None."""
         found = self.prepared.get(identity)
         return found if found is not None and found.value == record.value else None
 

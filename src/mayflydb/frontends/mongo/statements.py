@@ -72,8 +72,8 @@ class Execution(msgspec.Struct, frozen=True):
 
 
 class WriteStatement(msgspec.Struct, frozen=True):
-    """An update or delete. `given`: the statement's document, decoded. `many`: all documents that match `query` are meant,
-    otherwise the first by `order`.
+    """An update or delete. `given`: the statement's document, decoded. `many`: True for all documents that match `query`, False
+    for the first by `order`.
     """
 
     services: Services

@@ -1,4 +1,4 @@
-"""Crossings from the place where a query computes to the event loop: none from the loop itself, steps from a thread."""
+"""The access of a query's evaluation to the event loop: directly if it runs there, by LoopSteps if it runs on a thread."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from mayflydb.evaluation.statement import LoopBatches, LoopStep, Statement
 T = TypeVar("T")
 
 FIRST_BYTES: Final = 16 << 10
-"""A query that takes time in proportion to its rows stays on the event loop until it has been given so many bytes."""
+"""Bytes of rows up to which a query stays on the event loop, if its time is in proportion to its rows."""
 
 BYTES_OF_ROW: Final = 256
-"""Added to the bytes of each row, for the steps that do not depend on its length."""
+"""The constant cost of a row, in bytes, for the steps that do not depend on its length."""
 
 
 class Crossing(Protocol):
-    """The way from the place of the computation to the event loop and back."""
+    """The access of an evaluation to the event loop."""
 
     def wait(self, work: Callable[..., Coroutine[Any, Any, T]], *given: Any) -> Awaitable[T]:
         """Return an awaitable of the result of a coroutine function, which runs on the event loop."""
@@ -27,11 +27,11 @@ class Crossing(Protocol):
         """Return the batches of an iterator of the event loop. `size`: the bytes of a batch."""
 
     async def take_turn(self) -> None:
-        """Let others run, in the midst of long work on the event loop. EvaluationStopped if the query has no more time."""
+        """Let other tasks run between two steps of long work on the event loop. EvaluationStopped if the query's time is over."""
 
 
 class OnLoop:
-    """For what runs on the event loop itself."""
+    """The access of an evaluation that runs on the event loop."""
 
     def wait(self, work: Callable[..., Coroutine[Any, Any, T]], *given: Any) -> Awaitable[T]:
         """See `Crossing.wait`."""
@@ -47,7 +47,7 @@ class OnLoop:
 
 
 class FromThread:
-    """For the steps of a statement. A cheap statement stops to be cheap with FIRST_BYTES."""
+    """The access of the steps of a statement. A cheap statement counts as cheap up to FIRST_BYTES of rows."""
 
     def __init__(self, statement: Statement) -> None:
         self._statement = statement
@@ -69,7 +69,7 @@ class FromThread:
         async for batch in source:
             if self._statement.cheap:
                 self._left -= size(batch)
-                # Before the statement sees the batch: it handles this one on a thread already.
+                # Set before the statement gets the batch, so that it handles this batch on a thread.
                 self._statement.cheap = self._left >= 0
             yield batch
 

@@ -1,8 +1,8 @@
-"""Takes the message of a call within the account of bytes in flight.
+"""Reads the message of a call within the account of bytes in flight.
 
-gRPC collects a message out of sight of this process's code, and only when it is asked for one. So a call is judged before it is
-asked. What has arrived of a message is not known until it is complete: a message that is not there at once is charged as the
-largest that could come, until it is.
+gRPC receives a message outside of Python's code, and only after a call asks for it. So the account is checked before that. The
+size of a message is not known until it is complete. A message that is not complete at once is charged as the largest possible
+message until then.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from mayflydb.model.quota import Quota
 from mayflydb.sockets.in_flight import SMALL_ANSWER, BytesInFlight
 
 ENTRANCES: Final = 4
-"""Messages that may be asked for at once, until they are complete or charged."""
+"""The most messages that are received at once before they are complete or charged."""
 
 GRACE_SECONDS: Final = 0.01
-"""Seconds after which a message that is not complete is charged. Small ones come together with their call."""
+"""Seconds after which a message that is not complete is charged. Small messages arrive together with their call."""
 
 MESSAGE_SECONDS: Final = 30.0
 """Seconds in which a message must be complete."""
@@ -29,7 +29,7 @@ TOO_MANY_BYTES: Final = "The server holds as many bytes for its clients as it ma
 
 
 class CallEnded(Exception):
-    """The client has left before its message was complete."""
+    """The client left before its message was complete."""
 
 
 class Intake:
@@ -87,7 +87,7 @@ class Intake:
 
     def _reserve(self, context: Any, charge: Charge) -> None:
         """Charge the largest message for one that is on its way, or refuse it."""
-        # Where less than the largest message may be held, a slow small one must come in all the same.
+        # With a limit below the largest message, a slow small message must be accepted nevertheless.
         size = min(self._largest, self._in_flight.quota.limit)
         if self._in_flight.may_hold(size):
             charge.set(size)
@@ -99,7 +99,7 @@ class Intake:
 
     def _abort(self, context: Any, code: grpc.StatusCode, text: str) -> None:
         async def abort() -> None:
-            # It raises here too; the reading call gets the same exception.
+            # `abort` raises here too; the call that reads gets the same exception.
             try:
                 await context.abort(code, text)
             except Exception:  # noqa: BLE001 -- gRPC's AbortError, or UsageError where the call has ended meanwhile.
@@ -128,7 +128,7 @@ class Charge:
             self.entrance = None
 
     def take_answer(self, size: int) -> bool:
-        """Charge one message of a stream of answers, instead of what was charged. Return False if it may not be sent."""
+        """Set the charge to one message of a stream of answers. Return False if that message may not be sent."""
         self.set(0)
         if size > SMALL_ANSWER:
             if not self._in_flight.may_hold(size):
@@ -137,7 +137,7 @@ class Charge:
         return True
 
     def set(self, size: int) -> None:
-        """Charge so much, instead of what was charged."""
+        """Set the charge to this size."""
         before, self._size = self._size, size
         if size != before:
             self._in_flight.charge(size - before)

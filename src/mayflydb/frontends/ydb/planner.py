@@ -1,4 +1,4 @@
-"""From the text of a query to its plan. Long texts, and those whose constants may compute long, are handled on a thread."""
+"""Plans queries. Long texts, and texts whose constants may take long to compute, are handled on a thread."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 MAX_TEXT_LENGTH: Final = 256 << 10
-"""Characters of a query. YDB documents 10 KB as its limit, and refuses longer texts with the same words."""
+"""The most characters of a query. YDB documents a limit of 10 KB, and refuses longer texts with the same message."""
 
 SHORT_TEXT: Final = 512
 """Texts up to this length are parsed and bound on the event loop: about a millisecond."""
@@ -54,8 +54,8 @@ class Planner:
     ) -> tuple[PreparedQuery, bool]:
         """Return the plan of a query, and True if the plan was cached."""
         key = (text, call.database, tuple(sorted(types.items(), key=lambda each: each[0])))
-        # Read before the tables. A change in between makes the plan look older than it is, and it is checked once more;
-        # the other way round, an outdated plan would pass as new.
+        # Read before the tables: after a change in between, the plan looks older than it is, and is checked once more. Read
+        # after them, the version would make an outdated plan look new.
         version = self._engine.catalog_version
         known = self.cache.plans.get(key)
         if known is not None and known.version == version:
@@ -111,5 +111,5 @@ def _bind(
 
 
 async def _compute(statement: Statement, here: bool, function: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
-    """Return the result of a function. `here`: it is known to be quick."""
+    """Return the result of a function. `here`: True for a quick function, which runs on the event loop."""
     return function(*given, **named) if here else await statement.call(0, function, *given)

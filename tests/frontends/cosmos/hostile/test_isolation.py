@@ -1,4 +1,4 @@
-"""Queries that compute for minutes: they end at their time, and nobody waits for them meanwhile."""
+"""Queries that compute for minutes end at their deadline, and other requests do not wait for them."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ Work = Callable[[Accounts], Awaitable[None]]
         (_drop_in_vain, "replace", _drop, False),
         (_drop, "redefine_each", _join_in_vain, False),
         (_drop, "redefine_each", _create, False),
-        # Whoever is slow leaves the members of the next group alone.
+        # A slow drop of a group leaves the members of the next group alone.
         (_drop, "redefine_each", _create_and_join, True),
     ],
 )
