@@ -19,6 +19,7 @@ import pytest
 
 from mayflydb.clock import monotonic_us
 from mayflydb.evaluation import evaluators as evaluators_module
+from mayflydb.evaluation.collector import SECOND, YOUNG
 from mayflydb.evaluation.evaluators import EvaluationLimits, Evaluators
 from mayflydb.evaluation.statement import CHEAP_BYTES, LoopBatches, LoopStep, Statement
 from mayflydb.evaluation.stops import EvaluationStopped, Stopped, StopReason, TooManyEvaluations
@@ -310,7 +311,11 @@ async def test_a_stopped_statement_ends_its_step_and_takes_no_other(evaluators: 
 async def test_full_collections_are_kept_away_while_calls_run_and_a_little_longer(evaluators: Evaluators) -> None:
     usual = gc.get_threshold()
     calling = asyncio.create_task(evaluators.call("a", None, gc.get_threshold))
-    assert (await calling)[2] > 1_000_000
+    young, second, full = await calling
+    assert full > 1_000_000
+    # Those of young objects take few at a time.
+    assert young <= YOUNG
+    assert second <= SECOND
     assert gc.get_threshold() != usual
     evaluators.close()
     assert gc.get_threshold() == usual

@@ -19,6 +19,7 @@ from mayflydb.evaluation.memory import give_back, resident_bytes
 from mayflydb.evaluation.stops import EvaluationStopped, StopReason, TooManyEvaluations
 from mayflydb.evaluation.threads import EvaluationThread, ThreadCall, switch_interval
 from mayflydb.evaluation.turns import Turns
+from mayflydb.model.releasing import release_unused
 
 T = TypeVar("T")
 
@@ -321,7 +322,7 @@ class Evaluators:
             if self._grown:
                 # Only after a quiet second: the allocator is locked meanwhile.
                 self._grown = False
-                asyncio.get_running_loop().run_in_executor(None, give_back)
+                asyncio.get_running_loop().run_in_executor(None, _give_back_unused)
 
     # --- the end -------------------------------------------------------------------------------------------------------
 
@@ -342,6 +343,16 @@ class Evaluators:
         for thread in self._idle:
             thread.close()
         self._idle.clear()
+
+
+def _give_back_unused() -> None:
+    """Free what the last statements have left behind, and give free memory back to the system. Runs on a thread."""
+    switch_interval.shorten()
+    try:
+        release_unused()
+    finally:
+        switch_interval.restore()
+    give_back()
 
 
 async def _run_all(endings: list[Callable[[], Coroutine[Any, Any, None]]]) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from mayflydb.evaluation.stops import Stopped
 from mayflydb.model.errors import MayflyError
+from mayflydb.model.releasing import release_unused
 
 SWITCH_SECONDS: Final = 0.0001
 """Seconds that a thread holds the interpreter, while any evaluation runs, before the event loop gets it."""
@@ -49,6 +50,7 @@ class ThreadCall:
                 error = late
         # Other objects may keep the call for a while, and should not keep its arguments.
         self.given = ()
+        release_unused()
         self.settle(result, error)
         # The exception refers to this frame, and with it to all objects of the function.
         del error, result

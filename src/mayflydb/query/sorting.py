@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any, Final, TypeVar
 
-from mayflydb.query.releasing import release
+from mayflydb.model.releasing import release
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from bson import Binary, DatetimeMS, Decimal128, Int64, MinKey, ObjectId, Regex
 
 from evaluating import ENV, NOW, check, refused
 from mayflydb.query.mongo.env import Env
-from mayflydb.query.mongo.expressions import Constant, compile_expression, core, depends_on, frame_of
+from mayflydb.query.mongo.expressions import Constant, arrays, compile_expression, core, depends_on, frame_of
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.values import MISSING
 
@@ -439,3 +439,17 @@ def test_texts_are_shorter_than_16_mb(name: str) -> None:
 
 def test_nesting_within_the_limit_of_documents_is_accepted() -> None:
     assert compile_expression(nested(90), ENV)(frame_of({"a": -1}, ENV)) == 1
+
+
+def test_a_large_range_is_not_made_when_it_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[range] = []
+
+    def list_numbers(places: range) -> list[int]:
+        made.append(places)
+        return [*places]
+
+    monkeypatch.setattr(arrays, "_list_numbers", list_numbers)
+    compiled = compile_expression({"$slice": [{"$range": [0, 2500, 2]}, -2]}, ENV)
+    assert not made
+    assert compiled(frame_of({}, ENV)) == [2496, 2498]
+    assert made == [range(0, 2500, 2)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from itertools import count
 from types import coroutine
 from typing import Any
 
@@ -15,6 +16,7 @@ from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.filter import compile_filter
 from mayflydb.query.mongo.sort import compile_sort
 from mayflydb.query.mongo.stages import Head, compile_pipeline
+from mayflydb.query.mongo.stages.base import BATCH_SIZE, FlatMapStage
 from mayflydb.query.mongo.text import TextIndex
 from mayflydb.query.mongo.values import Document
 from query.mongo.pipelines import (
@@ -522,3 +524,17 @@ def test_awaits_of_a_stage_pass_through_the_chain() -> None:
     with pytest.raises(StopIteration) as stop:
         outer.throw(KeyError("answer"))
     assert stop.value.value == [{"n": 2, "b": 1, "a": 1}, {"n": 3, "b": 1, "a": 1}]
+
+
+def test_a_document_that_gives_without_end_is_passed_on_in_batches() -> None:
+    """As `$unwind` of an array of millions: its documents are not made all at once."""
+    numbers = count()
+    stage = FlatMapStage(lambda document: ({**document, "n": number} for number in numbers))
+
+    async def read() -> list[int]:
+        async for batch in stage.run(iterate_batches([{"_id": 1}], 1)):
+            return [each["n"] for each in batch]
+        return []
+
+    assert run_coroutine(read()) == [*range(BATCH_SIZE)]
+    assert next(numbers) <= BATCH_SIZE + 1

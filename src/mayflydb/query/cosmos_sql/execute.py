@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from mayflydb.model.releasing import keep
 from mayflydb.query.cosmos_sql.aggregates import Aggregate
 from mayflydb.query.cosmos_sql.operators import Evaluate, Frame
 from mayflydb.query.cosmos_sql.scope import Grouping
@@ -104,7 +105,7 @@ def rows(program: Program, frame: Frame) -> Iterator[Value]:
 def collect_rows(program: Program, frame: Frame) -> list[Value]:
     """Return all result rows of a SELECT over the one document in `frame`, as a subquery needs them."""
     if program.streams:
-        return list(islice(rows(program, frame), program.skip, program.stop))
+        return keep(list(islice(rows(program, frame), program.skip, program.stop)))
     accumulation = start_accumulation(program)
     accumulation.add_document(frame, 0)
     return accumulation.results(frame)
@@ -162,7 +163,7 @@ class Accumulation:
 
     def results(self, frame: Frame) -> list[Value]:
         """The result rows; `frame` is a scratch frame with the context."""
-        return self.found[self.program.skip : self.stop]
+        return keep(self.found[self.program.skip : self.stop])
 
 
 class GroupedAccumulation(Accumulation):

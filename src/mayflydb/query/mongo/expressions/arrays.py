@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from mayflydb.model.releasing import SLICE, keep
 from mayflydb.query.mongo.expressions.core import (
     ArgumentCodes,
     CompileScope,
@@ -12,9 +13,11 @@ from mayflydb.query.mongo.expressions.core import (
     Frame,
     Function,
     Parser,
+    apply_function,
     check_arguments,
     check_size,
     check_variable,
+    compile_operands,
     fixed_arity,
     fold_constants,
     is_nullish,
@@ -160,7 +163,21 @@ def _search(scope: CompileScope) -> Function:
 _MAX_RANGE_LENGTH: Final = 100 * 1024 * 1024 // 16
 
 
-def _range(start: Value, end: Value, step: Value = 1) -> list[int]:
+def _compile_range(name: str, spec: Value, scope: CompileScope) -> Expression:
+    places = apply_function(_range, compile_operands(name, spec, scope, 2, 3))
+    # Constant operands are folded to a range, not to its numbers: three small numbers may stand for a hundred megabytes.
+    return lambda frame: _list_numbers(places(frame))
+
+
+def _list_numbers(places: range) -> list[int]:
+    # Kept before it is filled: a stop may come at any time.
+    made: list[int] = keep([], len(places))
+    for begin in range(0, len(places), SLICE):
+        made += places[begin : begin + SLICE]
+    return made
+
+
+def _range(start: Value, end: Value, step: Value = 1) -> range:
     first = _parse_range_argument(start, 34443, "starting")
     last = _parse_range_argument(end, 34445, "ending")
     by = _parse_range_argument(step, 34447, "step")
@@ -169,7 +186,7 @@ def _range(start: Value, end: Value, step: Value = 1) -> list[int]:
     places = range(first, last, by)
     if len(places) > _MAX_RANGE_LENGTH:
         raise MqlError(146, f"$range would use too much memory: {len(places)} elements")
-    return list(places)
+    return places
 
 
 def _parse_range_argument(value: Value, code: int, which: str) -> int:
@@ -371,7 +388,7 @@ OPERATORS: Final[Mapping[str, Parser]] = {
     "$slice": ranged_arity(2, 3, _slice),
     "$reverseArray": fixed_arity(1, _reverse),
     "$indexOfArray": with_scope(2, 4, _search),
-    "$range": ranged_arity(2, 3, _range),
+    "$range": _compile_range,
     "$isArray": fixed_arity(1, _is_array),
     "$map": _compile_map,
     "$filter": _compile_filter,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Final, Protocol, TypeAlias
 
 import msgspec
@@ -123,11 +124,13 @@ class FlatMapStage:
         out: list[Document] = []
         async for batch in batches:
             for document in batch:
-                out.extend(self._spread(document))
-                # `$unwind` may make thousands of documents out of one: they go on before the batch is done.
-                if len(out) >= BATCH_SIZE:
-                    for part in split_batches(out):
-                        yield part
+                spread = iter(self._spread(document))
+                # `$unwind` may make millions of documents out of one: they go on before it is done.
+                while True:
+                    out.extend(islice(spread, BATCH_SIZE - len(out)))
+                    if len(out) < BATCH_SIZE:
+                        break
+                    yield out
                     out = []
             if out:
                 yield out

@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 import msgspec
 from bson import ObjectId
 
+from mayflydb.model.releasing import keep, release
 from mayflydb.query.mongo.accumulators import Accumulator, AccumulatorFactory, compile_accumulator
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.expressions import Frame, compile_expression, frame_of
@@ -75,7 +76,11 @@ class Groups:
     def documents(self) -> list[Document]:
         """Return the output document of each group."""
         names = list(self._makers)
-        return [group.document(names) for group in self._by_key.values()]
+        return keep([group.document(names) for group in self._by_key.values()])
+
+    def release(self) -> None:
+        """Forget all groups, in slices."""
+        release(self._by_key)
 
     def check_memory(self, size: int) -> None:
         """Count the bytes read, and measure the groups when they could exceed the limit. MqlError 292."""
@@ -105,13 +110,16 @@ class Group:
 
     async def run(self, batches: Batches) -> Batches:
         groups, id_of, env = self._groups, self._id, self.env
-        async for batch in batches:
-            for document in batch:
-                frame = frame_of(document, env)
-                groups.add(id_of(frame), frame)
-            groups.check_memory(estimate_size(batch))
-        for part in split_batches(groups.documents()):
-            yield part
+        try:
+            async for batch in batches:
+                for document in batch:
+                    frame = frame_of(document, env)
+                    groups.add(id_of(frame), frame)
+                groups.check_memory(estimate_size(batch))
+            for part in split_batches(groups.documents()):
+                yield part
+        finally:
+            groups.release()
 
 
 def estimate_size(batch: list[Document]) -> int:

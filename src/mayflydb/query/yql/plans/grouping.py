@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from mayflydb.query.releasing import release
+from mayflydb.model.releasing import release
 from mayflydb.query.yql import comparison, functions
 from mayflydb.query.yql.expression import Aggregation, Evaluate, Expression
 from mayflydb.query.yql.faults import fault, unsupported

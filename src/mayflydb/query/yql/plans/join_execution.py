@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Sequenc
 
 import msgspec
 
-from mayflydb.query.releasing import release
+from mayflydb.model.releasing import release
 from mayflydb.query.yql.expression import Evaluate
 from mayflydb.query.yql.plans.constraints import OUTSIDE
 from mayflydb.query.yql.plans.plan import Batch, Relation

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from mayflydb.query.releasing import release
+from mayflydb.model.releasing import release
 from mayflydb.query.sorting import sort_in_runs
 from mayflydb.query.yql.expression import Evaluate, Expression
 from mayflydb.query.yql.faults import fault

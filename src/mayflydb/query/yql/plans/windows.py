@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from mayflydb.query.releasing import release
+from mayflydb.model.releasing import release
 from mayflydb.query.sorting import sort_in_runs
 from mayflydb.query.yql import comparison, functions
 from mayflydb.query.yql.expression import Evaluate, Expression
