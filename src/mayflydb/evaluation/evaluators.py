@@ -322,7 +322,7 @@ class Evaluators:
             if self._grown:
                 # Only after a quiet second: the allocator is locked meanwhile.
                 self._grown = False
-                asyncio.get_running_loop().run_in_executor(None, _give_back_unused)
+                asyncio.get_running_loop().run_in_executor(None, _release_memory)
 
     # --- the end -------------------------------------------------------------------------------------------------------
 
@@ -345,7 +345,7 @@ class Evaluators:
         self._idle.clear()
 
 
-def _give_back_unused() -> None:
+def _release_memory() -> None:
     """Free what the last statements have left behind, and give free memory back to the system. Runs on a thread."""
     switch_interval.shorten()
     try:
