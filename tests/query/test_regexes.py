@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 import regex  # type: ignore[import-untyped, unused-ignore]
 
-from mayflydb.query.regexes import compile_limited, split_literals
+from mayflydb.query.regexes import MAX_ELEMENTS, compile_limited, count_elements, keep_compiled, split_literals
 
 A70, A130 = "a" * 70, "a" * 130
 
@@ -69,3 +70,56 @@ def test_a_split_expression_matches_as_before(chance: random.Random) -> None:
             regex.compile(split_literals(pattern), flags).search(text),
         )
         assert (whole and whole.regs) == (cut and cut.regs), (pattern, text)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "count"),
+    [
+        ("a", 1),
+        ("[0-9]{4}-[0-9]{2}", 7),
+        ("(ab){1,60000}", 2),
+        ("(ab){3,}c", 7),
+        ("((ab){50}){50}", 5_000),
+        ("(?:(?:ab){2}[)]){3}", 15),
+        (r"(\)){4}", 4),
+        ("(a)(?(1)b{9}|c){3}", 34),
+        ("a" * 100 + "{20}", 2_000),
+        ("(?#({3}()a{3}", 4),
+        ("((((ab){50}){50}){50}){50}", MAX_ELEMENTS),
+        ("(?x)(#)\n(#)\n(#)\n(ab){50}){50}){50}){50}", MAX_ELEMENTS),
+    ],
+)
+def test_counts_are_written_out(pattern: str, count: int) -> None:
+    assert count_elements(pattern) == count
+
+
+def test_comments_of_a_verbose_pattern_hold_no_group() -> None:
+    assert count_elements("(a #)\n{2} [#)]){3}", verbose=True) == 9
+
+
+@pytest.mark.parametrize("pattern", ["a{16384}", b"((((ab){50}){50}){50}){50}"])
+def test_a_pattern_that_grows_is_refused(pattern: Any) -> None:
+    """The library writes counts out: these 26 bytes would take gigabytes."""
+    with pytest.raises(ValueError, match="too large"):
+        compile_limited(pattern, "", 1, TimeoutError)
+
+
+def test_few_large_patterns_are_kept_and_many_small_ones() -> None:
+    made: list[str] = []
+
+    @keep_compiled
+    def build(pattern: str) -> object:
+        made.append(pattern)
+        return compile_limited(pattern, "", 1, TimeoutError)
+
+    small = [f"a{number}" for number in range(100)]
+    large = [f"(ab){{4000}}{number}" for number in range(10)]
+    for pattern in [*small, *small]:
+        assert build(pattern) is build(pattern)
+    assert made == small
+    for pattern in large:
+        build(pattern)
+    made.clear()
+    for pattern in [*reversed(large), small[0]]:
+        build(pattern)
+    assert made == [large[1], large[0], small[0]]

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, AnyStr, Final, Generic
+from threading import Lock
+from typing import TYPE_CHECKING, Any, AnyStr, Final, Generic, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
     import regex  # type: ignore[import-untyped, unused-ignore]
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 FLAG_LETTERS: Final = frozenset("imsx")
 """The supported flags: `i` ignore case, `m` multiline, `s` dot matches newlines, `x` verbose."""
@@ -52,17 +56,21 @@ def split_literals(pattern: AnyStr) -> AnyStr:
 
 class LimitedPattern(Generic[AnyStr]):
     """A compiled regular expression. A call that takes longer than `seconds` raises the exception that `too_slow` returns.
+    `elements`: as of `count_elements`.
 
     Calls are `concurrent`: the interpreter is free for other threads while the library matches.
     """
 
-    __slots__ = ("_pattern", "_search", "_seconds", "_too_slow", "groupindex", "groups")
+    __slots__ = ("_pattern", "_search", "_seconds", "_too_slow", "elements", "groupindex", "groups")
 
-    def __init__(self, pattern: regex.Pattern[AnyStr], seconds: float, too_slow: Callable[[], Exception]) -> None:
+    def __init__(
+        self, pattern: regex.Pattern[AnyStr], seconds: float, too_slow: Callable[[], Exception], elements: int = 1
+    ) -> None:
         self._pattern = pattern
         self._search = pattern.search
         self._seconds = seconds
         self._too_slow = too_slow
+        self.elements = elements
         self.groups: int = pattern.groups
         self.groupindex: dict[str, int] = pattern.groupindex
 
@@ -96,18 +104,99 @@ class LimitedPattern(Generic[AnyStr]):
         return replaced
 
 
+MAX_ELEMENTS: Final = 16_384
+"""The maximum number of elements of a pattern after the library has written out its counts: `(ab){50}` becomes 100 elements, of
+some 400 bytes each. `((((ab){50}){50}){50}){50}` would take gigabytes."""
+
+MAX_KEPT_ELEMENTS: Final = 4 * MAX_ELEMENTS
+
+_COUNT: Final = re.compile(r"\{([0-9]+)")
+_VERBOSE_TOKEN: Final = re.compile(rf"(?P<comment>\s|#[^\n]*)|{_TOKEN.pattern}", re.DOTALL)
+_VERBOSE: Final = re.compile(r"\(\?[A-Za-z0-9]*x")
+
+
+def count_elements(pattern: str, verbose: bool = False) -> int:
+    """Return the number of elements that a pattern has when its counts are written out; at least MAX_ELEMENTS: too many."""
+    if "{" not in pattern:
+        return min(len(pattern), MAX_ELEMENTS - 1)
+    if not verbose and "#" in pattern and _VERBOSE.search(pattern):
+        # Where comments begin and end is not known: all counts are taken for nested ones.
+        return _multiply(len(pattern), *map(int, _COUNT.findall(pattern)))
+    # The sizes of the groups that are open, and of the element that a count applies to.
+    outer: list[int] = []
+    size = last = 0
+    for token in (_VERBOSE_TOKEN if verbose else _TOKEN).finditer(pattern):
+        text = token[0]
+        if token.lastgroup == "comment":
+            continue
+        if text[0] == "(" and text[-1] != ")":
+            opened = 2 if text == "(?(" else 1
+            outer += [size, 0][:opened]
+            size = last = 0
+        elif text == ")":
+            size, last = (outer.pop() if outer else 0) + size, size
+        elif text[0] == "{" and (count := _COUNT.match(text)):
+            size += _multiply(last, int(count[1])) - last
+            last = _multiply(last, int(count[1]))
+        elif text not in ("?", "*", "+", "|"):
+            last = len(text) if token["run"] else 1
+            size += last
+        if size >= MAX_ELEMENTS:
+            break
+    return size
+
+
+def _multiply(*factors: int) -> int:
+    product = 1
+    for factor in factors:
+        product = min(product * max(factor, 1), MAX_ELEMENTS)
+    return product
+
+
+def keep_compiled(compile_it: Callable[P, T]) -> Callable[P, T]:
+    """Return a function that returns what `compile_it` does, and keeps some patterns: at most MAX_KEPT_ELEMENTS together."""
+    kept: dict[Any, T] = {}
+    lock = Lock()
+
+    def find(*given: P.args, **named: P.kwargs) -> T:
+        key = (given, *named.items())
+        try:
+            return kept[key]
+        except KeyError:
+            found = compile_it(*given, **named)
+        with lock:
+            kept[key] = found
+            excess = sum(map(_weigh, kept.values())) - MAX_KEPT_ELEMENTS
+            # The oldest go first.
+            while excess > 0:
+                excess -= _weigh(kept.pop(next(iter(kept))))
+        return found
+
+    return find
+
+
+def _weigh(compiled: object) -> int:
+    return 128 + getattr(compiled, "elements", 0)
+
+
 def compile_limited(
     pattern: AnyStr, letters: str, seconds: float, too_slow: Callable[[], Exception]
 ) -> LimitedPattern[AnyStr]:
     """Compile a pattern. `letters`: flags among LETTERS. ValueError with the reason for an invalid pattern."""
     import regex
 
+    text: Any = pattern
+    elements = count_elements(text if type(text) is str else text.decode("latin-1"), "x" in letters)
+    if elements >= MAX_ELEMENTS:
+        raise ValueError("it is too large when its counts are written out")
     # V0 reads sets as `re` does. In V1 a [ within a set would begin an inner set.
     flags = regex.V0
     for letter in letters:
         flags |= {"i": regex.I, "m": regex.M, "s": regex.S, "x": regex.X}[letter]
     try:
         # Callers cache compiled patterns; the cache of the library would hold them a second time.
-        return LimitedPattern(regex.compile(split_literals(pattern), flags, cache_pattern=False), seconds, too_slow)
+        return LimitedPattern(
+            regex.compile(split_literals(pattern), flags, cache_pattern=False), seconds, too_slow, elements
+        )
     except (regex.error, RecursionError, OverflowError) as error:
         raise ValueError(str(error)) from None

@@ -33,6 +33,7 @@ ENDLESS = {
         "in": {"$reduce": {"input": STEPS, "initialValue": "$$value", "in": {"$add": ["$$value", "$$this"]}}},
     }
 }
+LONG_CONSTANT = {"$setUnion": [{"$range": [0, 3_000_000]}, {"$range": [0, 3_000_000]}]}
 JOIN = {"$lookup": {"from": "c", "localField": "a", "foreignField": "a", "as": "x"}}
 
 Client = MongoClient[dict[str, Any]]
@@ -133,6 +134,31 @@ HOSTILE: list[tuple[str, Request, set[int]]] = [
         {50},
     ),
     ("time limit", lambda db: list(db.c.aggregate([JOIN, JOIN, {"$project": {"x": ENDLESS}}], maxTimeMS=100)), {50}),
+    ("let", lambda db: db.command("find", "c", let={"x": ENDLESS}), {50}),
+    ("let of a pipeline", lambda db: list(db.none.aggregate([], let={"x": ENDLESS})), {50}),
+    ("let of an update", lambda db: db.none.update_one({"_id": 1}, {"$set": {"a": 1}}, let={"x": ENDLESS}), {50}),
+    ("let of a delete", lambda db: db.c.delete_one({"_id": 1}, let={"x": ENDLESS}), {50}),
+    ("fields", lambda db: db.c.find_one_and_update({"_id": 1}, {"$set": {"a": 1}}, {"x": ENDLESS}), {50}),
+    ("a constant of a query", lambda db: db.none.count_documents({"$expr": {"$gt": [LONG_CONSTANT, 0]}}), {50, 292}),
+    ("a constant of a projection", lambda db: list(db.none.find({}, {"x": LONG_CONSTANT})), {50, 292}),
+    ("a constant of an update", lambda db: db.none.update_one({}, [{"$set": {"x": LONG_CONSTANT}}]), {50, 292}),
+    ("a constant of a pipeline", aggregate({"$set": {"x": LONG_CONSTANT}}), {50, 292}),
+    ("a constant of a validator", lambda db: db.create_collection("v", validator={"$expr": LONG_CONSTANT}), {50, 292}),
+    (
+        "a constant of a view",
+        lambda db: db.create_collection("v", viewOn="c", pipeline=[{"$set": {"x": LONG_CONSTANT}}]),
+        {50, 292},
+    ),
+    (
+        "a constant of explain",
+        lambda db: db.command("explain", {"find": "c", "filter": {"$expr": LONG_CONSTANT}}),
+        {50, 292},
+    ),
+    (
+        "a pattern that is written out",
+        lambda db: list(db.c.find({"s": {"$regex": "((((ab){50}){50}){50}){50}"}})),
+        {51091},
+    ),
     ("list of collections", lambda db: list(db.list_collections(filter={"$expr": {"$gt": [ENDLESS, 0]}})), {50}),
 ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from bson import Regex
+from bson import Regex, encode
 
 from mayflydb.query.mongo.cheapness import (
     MAX_CHANGES,
@@ -16,6 +16,7 @@ from mayflydb.query.mongo.cheapness import (
     is_cheap_projection,
     is_cheap_query,
     is_cheap_update,
+    is_costly_message,
 )
 
 MAP = {"$map": {"input": "$a", "in": 1}}
@@ -109,3 +110,27 @@ def test_pipelines(stages: list[Any], cheap: bool) -> None:
 )
 def test_updates(updates: Any, filters: Any, cheap: bool) -> None:
     assert is_cheap_update(updates, filters) is cheap
+
+
+@pytest.mark.parametrize(
+    ("message", "costly"),
+    [
+        ({"find": "c", "filter": {"_id": 1, "n": 11, "s": "x" * 10, "t": "y" * 267}, "$db": "d"}, False),
+        ({"filter": {"$or": [{"a": {"$gt": 1}}, {"$expr": {"$eq": ["$a", {"$add": [1, 2]}]}}]}}, False),
+        ({"filter": {"s": {"$regex": "^plain text"}}}, False),
+        ({"filter": {"s": Regex("plain")}}, False),
+        ({"projection": {"l": {"$slice": 3}, "s": {"$meta": "textScore"}}}, False),
+        ({"u": {"$push": {"l": {"$each": [1], "$slice": 3}}}}, False),
+        ({"filter": {"s": "$range"}}, False),
+        ({"filter": {"s": {"$regex": "^plain.*"}}}, True),
+        ({"filter": {"s": {"$regex": "plain", "$options": "i"}}}, True),
+        ({"filter": {"s": Regex("plain", "i")}}, True),
+        ({"filter": {"s": Regex("(a|b)?")}}, True),
+        ({"filter": {"$jsonSchema": {}}}, True),
+        ({"let": {"x": {"$max": {"$range": [0, 1]}}}}, True),
+        ({"pipeline": [{"$bucket": {"groupBy": "$a", "boundaries": [0, {"$pow": [2, 3]}]}}]}, True),
+        ({"pipeline": [{"$set": {"a": {"$unheard": 1}}}]}, False),
+    ],
+)
+def test_messages(message: Any, costly: bool) -> None:
+    assert is_costly_message(encode(message)) is costly

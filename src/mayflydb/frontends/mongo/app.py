@@ -29,6 +29,7 @@ from mayflydb.frontends.mongo.state import ConnectionState
 from mayflydb.model.errors import MayflyError, OutcomeUnknown, Overloaded, drop_frames
 from mayflydb.model.instant import Instant
 from mayflydb.query.mongo import raw
+from mayflydb.query.mongo.cheapness import is_costly_message
 from mayflydb.query.mongo.faults import MqlError, type_mismatch
 from mayflydb.query.mongo.values import Document, decode, encode, type_name
 from mayflydb.sockets.in_flight import SMALL_ANSWER, BytesInFlight
@@ -112,6 +113,7 @@ class MongoApp:
                 await services.engine.now(),
                 started_monotonic=started_monotonic,
                 size=size,
+                costly=size <= CHEAP_BYTES and is_costly_message(message.body),
             )
             # From here on others may see the operation, and interrupt it.
             services.operations.current[connection.id] = call

@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from mayflydb.evaluation.statement import CHEAP_BYTES
 from mayflydb.frontends.mongo.evaluation import Evaluation
 from mayflydb.frontends.mongo.sessions.registry import LogicalSession
 from mayflydb.frontends.mongo.sessions.units import UnitOfWork
@@ -14,6 +15,7 @@ from mayflydb.frontends.mongo.spending import BudgetGrant, SpentUnits
 from mayflydb.frontends.mongo.state import ConnectionState
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import Instant
+from mayflydb.query.mongo.cheapness import is_costly_message
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.values import Document
 
@@ -60,8 +62,8 @@ class Call(msgspec.Struct, gc=False):
     `grants`: the units that budgets have granted. `payer`: (database, name) of the collection whose budget pays.
     `throttled`: a budget refused a part of the command.
 
-    `size`: bytes of the command. `evaluation`: what it computes, once it does. `operation`: its id, once a client has seen it.
-    `interruption`: why it is cancelled.
+    `size`: bytes of the command. `costly`: compiling what it says may take long (`is_costly_message`). `evaluation`: what it
+    computes, once it does. `operation`: its id, once a client has seen it. `interruption`: why it is cancelled.
     """
 
     name: str
@@ -81,6 +83,19 @@ class Call(msgspec.Struct, gc=False):
     evaluation: Evaluation | None = None
     operation: int = 0
     interruption: MayflyError | None = None
+    costly: bool = False
+
+    @property
+    def is_cheap(self) -> bool:
+        """True if compiling what it says is cheap."""
+        return not self.costly and self.size <= CHEAP_BYTES
+
+    def note_statement(self, raw: bytes) -> None:
+        """Look at a statement that came beside the command's own document. A costly one makes the whole command so."""
+        if not self.costly and (len(raw) > CHEAP_BYTES or is_costly_message(raw)):
+            self.costly = True
+            if self.evaluation is not None:
+                self.evaluation.cheap = False
 
     @property
     def owner(self) -> str:

@@ -178,7 +178,10 @@ class CollectionSource:
     async def _compile(self, collection: Collection | None, stages: Sequence[Document]) -> Pipeline:
         text = find_text_index(collection)
         return await self._read_time.evaluation.compute(
-            True, self._call.size, partial(compile_pipeline, list(stages), self._env, self, text=text)
+            # The stages of a view were not in the message that was looked at.
+            self._depth == 0,
+            self._call.size,
+            partial(compile_pipeline, list(stages), self._env, self, text=text),
         )
 
     async def _count(self, collection: Collection, pipeline: Pipeline, hint: Any) -> int:
@@ -206,7 +209,10 @@ class CollectionSource:
         head = pipeline.head
         if head.limit == 0:
             return
-        selection = compile_selection(collection, self._env, head.query, head.sort, hint, head.skip, head.limit or 0)
+        compiling = partial(
+            compile_selection, collection, self._env, head.query, head.sort, hint, head.skip, head.limit or 0
+        )
+        selection = await self._read_time.evaluation.compute(self._depth == 0, self._call.size, compiling)
         async for batch in read_rows(self._work.view, collection, selection, self._read_time):
             yield batch
 
@@ -431,7 +437,7 @@ async def find_in_view(
         if value:
             stages.append({stage: abs(value) if field == "limit" else value})
     read_time = services.read_time_of(call)
-    env = build_env(services, call, view, body)
+    env = await build_env(services, call, view, body)
     source = CollectionSource(services, call, work, env, read_time)
     return source.read_as(encode_batches, view, stages), read_time
 

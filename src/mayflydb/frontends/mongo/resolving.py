@@ -23,8 +23,8 @@ from mayflydb.query.mongo.text import TextIndex
 from mayflydb.query.mongo.values import Document
 
 
-def build_env(services: Services, call: Call, collection: Collection | None, given: Mapping[str, Any]) -> Env:
-    """The environment of a statement: the instant, its own collation or its collection's, and variables."""
+async def build_env(services: Services, call: Call, collection: Collection | None, given: Mapping[str, Any]) -> Env:
+    """The environment of a statement: the instant, its own collation or its collection's, and variables, computed."""
     collation = arguments.document(given, "collation", call.name)
     # A collation of the statement replaces the collection's as a whole.
     chosen = SIMPLE if collection is None else collection.collation
@@ -32,7 +32,12 @@ def build_env(services: Services, call: Call, collection: Collection | None, giv
         chosen = Collation.parse(collation)
     env = Env(to_milliseconds(call.now), {}, chosen, services.chance.random)
     variables = arguments.document(call.body, "let", call.name)
-    return msgspec.structs.replace(env, variables=_evaluate_let(variables, env)) if variables else env
+    if not variables:
+        return env
+    evaluation = services.evaluation_of(call)
+    return msgspec.structs.replace(
+        env, variables=await evaluation.compute(True, call.size, _evaluate_let, variables, env)
+    )
 
 
 def _evaluate_let(variables: Document, env: Env) -> Document:

@@ -12,7 +12,6 @@ from uuid import UUID
 import msgspec
 
 from mayflydb.engine.engine import Engine
-from mayflydb.evaluation.statement import CHEAP_BYTES
 from mayflydb.evaluation.stops import StopReason
 from mayflydb.frontends.mongo.accounts.roles import Right, User
 from mayflydb.frontends.mongo.accounts.users import Accounts
@@ -104,7 +103,7 @@ class Services:
     def evaluation_of(self, call: Call) -> Evaluation:
         """The evaluation of a command. Its time counts from here."""
         if call.evaluation is None:
-            call.evaluation = self.begin_evaluation(call.connection.id, call.size <= CHEAP_BYTES)
+            call.evaluation = self.begin_evaluation(call.connection.id, call.is_cheap)
             if call.connection.left:
                 call.evaluation.stop(StopReason.ABANDONED)
         return call.evaluation

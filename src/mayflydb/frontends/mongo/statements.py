@@ -13,7 +13,6 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from mayflydb.engine import prices
-from mayflydb.evaluation.statement import CHEAP_BYTES
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.charges import reserve
@@ -35,6 +34,7 @@ from mayflydb.query.mongo.update import Update, compile_update
 from mayflydb.query.mongo.values import MISSING, Document, type_name
 
 T = TypeVar("T")
+C = TypeVar("C", Collection, Collection | None)
 
 BATCH_SIZE: Final = 64
 """Documents that one transaction of a statement with `multi` changes."""
@@ -96,12 +96,12 @@ class WriteStatement(msgspec.Struct, frozen=True):
         """The read of the search, as of an instant."""
         return ReadTime(now, self.services.evaluation_of(self.call))
 
-    def check(self) -> None:
+    async def check(self) -> None:
         """Raise the errors that `run` would raise for an invalid statement, where there is no collection to run it on."""
-        self.compile_selection(None, self.build_env(None))
+        await self.compile(self.compile_selection, None, await self.build_env(None))
 
-    def build_env(self, collection: Collection | None) -> Env:
-        return build_env(self.services, self.call, collection, self.given)
+    async def build_env(self, collection: Collection | None) -> Env:
+        return await build_env(self.services, self.call, collection, self.given)
 
     def compile_selection(self, collection: Collection | None, env: Env) -> Selection:
         limit = 0 if self.many else 1
@@ -109,15 +109,15 @@ class WriteStatement(msgspec.Struct, frozen=True):
             collection, env, self.query, self.order, self.given.get("hint"), limit=limit, by_identity=True
         )
 
-    async def compile(self, function: Callable[[Collection, Env], T], collection: Collection, env: Env) -> T:
-        """Return the result of a function that compiles the statement: on a thread if it is large."""
-        if self.call.size <= CHEAP_BYTES:
+    async def compile(self, function: Callable[[C, Env], T], collection: C, env: Env) -> T:
+        """Return the result of a function that compiles the statement: on a thread if it is large or costly."""
+        if self.call.is_cheap:
             return function(collection, env)
         return await self.services.evaluation_of(self.call).compute(False, self.call.size, function, collection, env)
 
     def is_cheap(self, selection: Selection, writer: DocumentWriter) -> bool:
         """Return True if a decision may match and check small documents itself."""
-        return self.call.size <= CHEAP_BYTES and writer.is_cheap and (selection.filter is None or selection.is_cheap)
+        return self.call.is_cheap and writer.is_cheap and (selection.filter is None or selection.is_cheap)
 
     async def prepare(self, execution: Execution, changes: Changes, identities: Sequence[Identity]) -> Changes:
         """Compute the changes of documents on a thread, as the documents are now."""
@@ -189,12 +189,11 @@ class UpdateStatement(WriteStatement, frozen=True):
             constants=arguments.document(given, "c", name) or {},
         )
 
-    def _compile_both(self, collection: Collection, env: Env) -> tuple[Selection, Update]:
+    def _compile_both(self, collection: Collection | None, env: Env) -> tuple[Selection, Update]:
         return self.compile_selection(collection, env), self.compile_update(env)
 
-    def check(self) -> None:
-        super().check()
-        self.compile_update(self.build_env(None))
+    async def check(self) -> None:
+        await self.compile(self._compile_both, None, await self.build_env(None))
 
     def compile_update(self, env: Env) -> Update:
         """Compile the update. Raise MqlError 14 for a value that is no update, and the errors of `compile_update`."""
@@ -215,7 +214,7 @@ class UpdateStatement(WriteStatement, frozen=True):
         Raise MqlError 16500 over budget. `id`: the statement's number within a retryable write.
         """
         await reserve(self.services, self.call, collection, prices.replace(0))
-        env = self.build_env(collection)
+        env = await self.build_env(collection)
         selection, update = await self.compile(self._compile_both, collection, env)
         writer = DocumentWriter(
             collection, env, not arguments.flag(self.call.body, "bypassDocumentValidation", self.call.name)
@@ -397,7 +396,7 @@ class DeleteStatement(WriteStatement, frozen=True):
         retryable write had executed it. Raise MqlError 16500 over budget.
         """
         await reserve(self.services, self.call, collection, prices.DELETE)
-        env = self.build_env(collection)
+        env = await self.build_env(collection)
         selection = await self.compile(self.compile_selection, collection, env)
         writer = DocumentWriter(collection, env)
         execution = Execution(work, collection, writer, id)

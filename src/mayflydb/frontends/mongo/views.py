@@ -45,7 +45,7 @@ async def check_view(services: Services, call: Call, name: str, options: Documen
     _check_stages(call, stages)
     if len(encode({"pipeline": stages})) > MAX_PIPELINE_BYTES:
         raise MqlError(195, f"The view pipeline is too large: it exceeds {MAX_PIPELINE_BYTES} bytes")
-    env = build_env(services, call, None, {})
+    env = await build_env(services, call, None, {})
     source = CollectionSource(services, call, ImmediateWork(services, call), env, services.read_time_of(call))
     # Compiled only for its errors.
     compiling = partial(compile_pipeline, stages, env, source, text=TextIndex({}))

@@ -7,6 +7,7 @@ where it must still match.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, Final
 
 import msgspec
@@ -23,6 +24,7 @@ from mayflydb.model.errors import Conflict
 from mayflydb.model.record import Record
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, bad_value
+from mayflydb.query.mongo.filter import Filter
 from mayflydb.query.mongo.indexes.specs import IndexSpec
 from mayflydb.query.mongo.paths import find_values, split_path
 from mayflydb.query.mongo.update import Update, build_upsert
@@ -66,12 +68,17 @@ class DocumentWriter:
         self._collection = collection
         self._env = env
         self._cap: CapEnforcer | None = None
-        self._validator = collection.compile_validator(env) if validates else None
+        self._validates = validates
 
     @property
     def is_cheap(self) -> bool:
         """True if the check of a small document is cheap."""
-        return self._validator is None or self._collection.has_cheap_validator
+        return not self._validates or self._collection.has_cheap_validator
+
+    @cached_property
+    def _validator(self) -> Filter | None:
+        # Compiled where documents are checked: on a thread if that is not cheap.
+        return self._collection.compile_validator(self._env) if self._validates else None
 
     # --- documents ---------------------------------------------------------------------------------------------------
 

@@ -6,11 +6,13 @@ This is decided on what the client sent, which the caller knows to be small. A w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
 from bson import Regex
 
+from mayflydb.query.mongo.expressions import OPERATORS
 from mayflydb.query.mongo.patterns import is_literal
 from mayflydb.query.mongo.values import Document, Value
 
@@ -50,6 +52,28 @@ _ACCUMULATORS: Final = _names("$sum $avg $min $max $first $last $count $push $ad
 
 class _NotCheap(Exception):
     pass
+
+
+# --- messages --------------------------------------------------------------------------------------------------------
+
+# These names mean something cheap outside of expressions, or everywhere.
+_OTHER_MEANINGS: Final = _names("$literal $const $slice $meta")
+_COSTLY_NAMES: Final = sorted({"$jsonSchema", "$options", *OPERATORS} - _EXPRESSIONS - _OTHER_MEANINGS)
+_LITERAL_PATTERN: Final = rb"\^?[A-Za-z0-9_ /-]*\0"
+_COSTLY: Final = re.compile(
+    rb"[\x01-\x13\xff\x7f]\$(?:%b)\0|\$regex\0(?!....%b)|\x0b[^\0]+\0(?!%b\0)"
+    % (b"|".join(name[1:].encode() for name in _COSTLY_NAMES), _LITERAL_PATTERN, _LITERAL_PATTERN),
+    re.DOTALL,
+)
+
+
+def is_costly_message(data: bytes) -> bool:
+    """Return True if a BSON document, or one in it, may have an operator or a pattern that takes long to compile.
+
+    Constant expressions are computed when they are compiled: `{$max: {$range: [0, 5000000]}}` takes seconds. So does a pattern
+    of some thousand characters. Plain documents that look so are taken for costly, too.
+    """
+    return _COSTLY.search(data) is not None
 
 
 # --- queries ---------------------------------------------------------------------------------------------------------

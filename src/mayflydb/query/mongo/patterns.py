@@ -7,14 +7,13 @@ applies from its place to the end of its group, `\\Z` allows a final newline, an
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from bson import Regex
 
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.values import Value
-from mayflydb.query.regexes import FLAG_LETTERS, LimitedPattern, compile_limited
+from mayflydb.query.regexes import FLAG_LETTERS, LimitedPattern, compile_limited, keep_compiled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +33,7 @@ def flag_letters(pattern: Regex[str]) -> str:
     return "".join(letter for flag, letter in _LETTERS if flags & flag)
 
 
-@lru_cache(maxsize=512)
+@keep_compiled
 def compile_pattern(pattern: str, letters: str = "") -> LimitedPattern[str]:
     """Compile a pattern with flags among `imsxu`. MqlError 51108 for another flag, 51091 for an invalid or unsupported pattern.
 

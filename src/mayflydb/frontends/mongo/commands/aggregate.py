@@ -64,7 +64,7 @@ async def aggregate(services: Services, call: Call) -> Document | bytes:
         raise failed_to_parse("Invalid command format: the 'aggregate' field must specify a collection name or 1")
     work = await begin_work(services, call)
     read_time = services.read_time_of(call)
-    env = build_env(services, call, collection, body)
+    env = await build_env(services, call, collection, body)
     source = CollectionSource(services, call, work, env, read_time)
     if work.in_transaction:
         _check_in_transaction(stages[0] if stages else {}, NON_DOCUMENT_STAGES)

@@ -106,7 +106,7 @@ class BulkResults:
 async def bulk_write(services: Services, call: Call) -> bytes:
     """Run the operations, and return the totals and a cursor over the result of each operation."""
     call.check_fields({"ops", "nsInfo", "errorsOnly", "ordered", "let", "bypassDocumentValidation", "cursor"})
-    operations = _parse_operations(services, call)
+    operations = await _parse_operations(services, call)
     work = await begin_work(services, call)
     if work.retryable_write is not None and any(each.given.get("multi") for each in operations):
         raise MqlError(72, "Cannot use (or request) retryable writes with multi=true")
@@ -125,13 +125,20 @@ async def bulk_write(services: Services, call: Call) -> bytes:
     return await _reply(services, call, results)
 
 
-def _parse_operations(services: Services, call: Call) -> list[BulkOperation]:
+async def _parse_operations(services: Services, call: Call) -> list[BulkOperation]:
     ops, namespaces = (
         raw_statements(call, "ops"),
         [_parse_namespace(services, call, each) for each in raw_statements(call, "nsInfo")],
     )
     ids = statement_ids(call, len(ops))
-    return [_parse_operation(index, ids[index], each, namespaces) for index, each in enumerate(ops)]
+    for each in ops:
+        call.note_statement(each)
+    evaluation, operations = services.evaluation_of(call), []
+    for index, each in enumerate(ops):
+        operations.append(
+            await evaluation.compute(True, len(each), _parse_operation, index, ids[index], each, namespaces)
+        )
+    return operations
 
 
 def _parse_namespace(services: Services, call: Call, data: bytes) -> tuple[str, str]:
@@ -248,7 +255,7 @@ async def _update(
         lambda collection: modification.run(work, collection, operation.id),
     )
     if ran is None:
-        modification.check()
+        await modification.check()
         results.add(operation, 0, False, {}, nModified=0)
         return
     done, retried = ran
@@ -271,7 +278,7 @@ async def _delete(
         lambda collection: deletion.run(work, collection, operation.id),
     )
     if ran is None:
-        deletion.check()
+        await deletion.check()
     count, _, retried = (0, None, False) if ran is None else ran
     results.add(operation, count, retried, {"nDeleted": count})
 

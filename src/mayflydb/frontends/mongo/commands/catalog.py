@@ -57,13 +57,13 @@ async def parse_view_options(services: Services, call: Call, name: str) -> Docum
     """Parse and check the options of `create` for a view."""
     if call.body.get("idIndex") is not None:
         raise MqlError(72, "'viewOn' and 'idIndex' cannot both be specified")
-    options = parse_options(call)
+    options = await parse_options(services, call)
     options = {field: options[field] for field in VIEW_OPTIONS if field in options}
     await check_view(services, call, name, options)
     return options
 
 
-def parse_options(call: Call) -> Document:
+async def parse_options(services: Services, call: Call) -> Document:
     """Parse the options of `create` for a collection. Raise MqlError 72 for a contradiction, 238 for unsupported options."""
     body = call.body
     for name in UNSUPPORTED_OPTIONS:
@@ -86,7 +86,7 @@ def parse_options(call: Call) -> Document:
         del options["changeStreamPreAndPostImages"]
     if ("pipeline" in options) and "viewOn" not in options:
         raise MqlError(72, "'pipeline' requires 'viewOn' to also be specified")
-    _check_expressions(call, options)
+    await _check_expressions(services, call, options)
     return options
 
 
@@ -98,20 +98,21 @@ def parse_images(call: Call, given: Document) -> Document:
     return {"enabled": arguments.flag(images, "enabled", f"{call.name}.changeStreamPreAndPostImages")}
 
 
-def _check_expressions(call: Call, options: Document) -> None:
+async def _check_expressions(services: Services, call: Call, options: Document) -> None:
     collation = arguments.document(options, "collation", call.name)
     if collation is not None:
         parsed = Collation.parse(collation)
         if parsed.is_simple:
             del options["collation"]
-    check_validator(call, options)
+    await check_validator(services, call, options)
 
 
-def check_validator(call: Call, options: Document) -> None:
+async def check_validator(services: Services, call: Call, options: Document) -> None:
     """Raise MqlError 14, 2 and the errors of filters for an invalid validator, level or action."""
     validator = arguments.document(options, "validator", call.name)
     if validator:
-        compile_filter(validator, Env(to_milliseconds(call.now)))
+        env = Env(to_milliseconds(call.now))
+        await services.evaluation_of(call).compute(True, call.size, compile_filter, validator, env)
     for name, allowed in (("validationLevel", ("off", "strict", "moderate")), ("validationAction", ("error", "warn"))):
         if name in options and options[name] not in allowed:
             field = f"{call.name}.{name}"
@@ -156,7 +157,7 @@ async def create(services: Services, call: Call) -> Document:
     if call.body.get("viewOn") is not None:
         options = await parse_view_options(services, call, name)
     else:
-        options = parse_options(call)
+        options = await parse_options(services, call)
         _check_id_index(call, options)
     collections = services.collections
     try:

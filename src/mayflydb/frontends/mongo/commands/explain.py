@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -71,7 +72,9 @@ async def explain_command(services: Services, call: Call, verbosity: str) -> Doc
     if collection is not None and collection.view_on is not None:
         raise MqlError(238, f"explain of a command on a view is not supported: {collection.namespace}")
     read = await _READS[call.name](services, call, collection)
-    plan = Plan("none") if collection is None else plan_query(collection, read.selection)
+    plan = Plan("none")
+    if collection is not None:
+        plan = await services.evaluation_of(call).compute(True, call.size, plan_query, collection, read.selection)
     counted = None
     if verbosity != "queryPlanner":
         counted = await _measure_read(services, call, collection, read, started)
@@ -144,14 +147,19 @@ async def _count(view: CommittedView, collection: Collection, selection: Selecti
 
 async def _read_of_find(services: Services, call: Call, collection: Collection | None) -> ExplainedRead:
     body, name = call.body, call.name
-    env = build_env(services, call, collection, body)
+    env = await build_env(services, call, collection, body)
     query, sort = arguments.document(body, "filter", name) or {}, arguments.document(body, "sort", name)
     skip = arguments.whole_number(body, "skip", name, 0) or 0
     limit = abs(int(body.get("limit") or 0))
-    selection = compile_selection(collection, env, query, sort, body.get("hint"), skip, limit)
     projection = arguments.document(body, "projection", name)
-    if projection:
-        compile_projection(projection, env, selection.filter)
+
+    def compile_both() -> Selection:
+        selection = compile_selection(collection, env, query, sort, body.get("hint"), skip, limit)
+        if projection:
+            compile_projection(projection, env, selection.filter)
+        return selection
+
+    selection = await services.evaluation_of(call).compute(True, call.size, compile_both)
     return ExplainedRead(ExplainedCommand(query, "find", sort, projection, skip, limit), selection)
 
 
@@ -160,9 +168,9 @@ async def _read_of_query(services: Services, call: Call, collection: Collection 
     body, name = call.body, call.name
     query = arguments.document(body, "query", name) or {}
     skip, limit = arguments.whole_number(body, "skip", name, 0) or 0, abs(int(body.get("limit") or 0))
-    selection = compile_selection(
-        collection, build_env(services, call, collection, body), query, None, body.get("hint"), skip, limit
-    )
+    env = await build_env(services, call, collection, body)
+    compiling = partial(compile_selection, collection, env, query, None, body.get("hint"), skip, limit)
+    selection = await services.evaluation_of(call).compute(True, call.size, compiling)
     verb: Verb = "count" if name == "count" else "distinct"
     return ExplainedRead(ExplainedCommand(query, verb, None, None, skip, limit), selection)
 
@@ -178,16 +186,18 @@ async def _read_of_statement(services: Services, call: Call, collection: Collect
     query = arguments.document(statement, "q", f"{call.name}.{field}") or {}
     many = bool(statement.get("multi")) if field == "updates" else not statement.get("limit")
     sort = arguments.document(statement, "sort", f"{call.name}.{field}")
-    return _read_of_write(services, call, collection, statement, query, sort, 0 if many else 1, field == "deletes")
+    return await _read_of_write(
+        services, call, collection, statement, query, sort, 0 if many else 1, field == "deletes"
+    )
 
 
 async def _read_of_find_and_modify(services: Services, call: Call, collection: Collection | None) -> ExplainedRead:
     body = call.body
     query, sort = arguments.document(body, "query", call.name) or {}, arguments.document(body, "sort", call.name)
-    return _read_of_write(services, call, collection, body, query, sort, 1, bool(body.get("remove")))
+    return await _read_of_write(services, call, collection, body, query, sort, 1, bool(body.get("remove")))
 
 
-def _read_of_write(
+async def _read_of_write(
     services: Services,
     call: Call,
     collection: Collection | None,
@@ -197,24 +207,29 @@ def _read_of_write(
     limit: int,
     removes: bool,
 ) -> ExplainedRead:
-    selection = compile_selection(
-        collection, build_env(services, call, collection, given), query, sort, given.get("hint"), limit=limit
-    )
+    env = await build_env(services, call, collection, given)
+    compiling = partial(compile_selection, collection, env, query, sort, given.get("hint"), limit=limit)
+    selection = await services.evaluation_of(call).compute(True, call.size, compiling)
     return ExplainedRead(ExplainedCommand(query, "delete" if removes else "update", sort), selection)
 
 
 async def _read_of_aggregate(services: Services, call: Call, collection: Collection | None) -> ExplainedRead:
     body, name = call.body, call.name
     stages = arguments.array(body, "pipeline", name)
-    env = build_env(services, call, collection, body)
+    env = await build_env(services, call, collection, body)
     source = CollectionSource(services, call, await begin_work(services, call), env, services.read_time_of(call))
-    pipeline = compile_pipeline(stages, env, source, text=find_text_index(collection))
+    compute = services.evaluation_of(call).compute
+    compiling = partial(compile_pipeline, stages, env, source, text=find_text_index(collection))
+    pipeline = await compute(True, call.size, compiling)
     if pipeline.target is not None:
         services.require_right(call, "write", pipeline.target.target[0])
     if pipeline.has_own_source:
         raise failed_to_parse("explain of a pipeline that reads no documents is not supported")
     head = pipeline.head
-    selection = compile_selection(collection, env, head.query, head.sort, body.get("hint"), head.skip, head.limit or 0)
+    selecting = partial(
+        compile_selection, collection, env, head.query, head.sort, body.get("hint"), head.skip, head.limit or 0
+    )
+    selection = await compute(True, call.size, selecting)
     command = ExplainedCommand(head.query, "find", head.sort, None, head.skip, head.limit or 0)
     return ExplainedRead(command, selection, stages[pipeline.head_length :])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from mayflydb.frontends.mongo import arguments
@@ -13,10 +14,13 @@ from mayflydb.frontends.mongo.services import CommandEntry, Services
 from mayflydb.frontends.mongo.sessions.units import UnitOfWork
 from mayflydb.frontends.mongo.sessions.work import begin_work, write_concern_error
 from mayflydb.frontends.mongo.statements import DeleteStatement, UpdateStatement, retry_on_drop
+from mayflydb.query.mongo.cheapness import is_cheap_projection, is_cheap_query
+from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import failed_to_parse
 from mayflydb.query.mongo.filter import compile_filter
 from mayflydb.query.mongo.projection import compile_projection
-from mayflydb.query.mongo.values import MISSING, Document
+from mayflydb.query.mongo.text import TextIndex
+from mayflydb.query.mongo.values import MISSING, Document, encode
 
 FIELDS = frozenset(
     {
@@ -74,9 +78,9 @@ async def _remove(services: Services, call: Call, work: UnitOfWork, id: int) -> 
         work, lambda: find_collection(services, call), lambda found: deletion.run(work, found, id)
     )
     if ran is None:
-        deletion.check()
+        await deletion.check()
     count, last, retried = (0, None, False) if ran is None else ran
-    return _build_answer(services, call, collection, {"n": count}, last, [id] if retried else [])
+    return await _build_answer(services, call, collection, {"n": count}, last, [id] if retried else [])
 
 
 async def _update(services: Services, call: Call, work: UnitOfWork, id: int) -> Document:
@@ -94,18 +98,18 @@ async def _update(services: Services, call: Call, work: UnitOfWork, id: int) -> 
             lambda found: modification.run(work, found, id),
         )
     if ran is None:
-        modification.check()
-        return _build_answer(services, call, None, {"n": 0, "updatedExisting": False}, None, [])
+        await modification.check()
+        return await _build_answer(services, call, None, {"n": 0, "updatedExisting": False}, None, [])
     done, retried = ran
     inserted = done.upserted is not MISSING
     last: Document = {"n": done.matched + inserted, "updatedExisting": done.matched > 0}
     if inserted:
         last["upserted"] = done.upserted
     value = done.after if arguments.flag(body, "new", name) else done.before
-    return _build_answer(services, call, collection, last, value, [id] if retried else [])
+    return await _build_answer(services, call, collection, last, value, [id] if retried else [])
 
 
-def _build_answer(
+async def _build_answer(
     services: Services,
     call: Call,
     collection: Collection | None,
@@ -115,15 +119,21 @@ def _build_answer(
 ) -> Document:
     fields = arguments.document(call.body, "fields", call.name)
     if fields and value is not None:
-        env = build_env(services, call, collection, call.body)
+        env = await build_env(services, call, collection, call.body)
         query = arguments.document(call.body, "query", call.name) or {}
         text = None if collection is None else collection.text_index
-        value = compile_projection(fields, env, compile_filter(query, env, text)).apply(value)
+        projecting = partial(_project, value, fields, env, query, text)
+        cheap = env.collation.is_simple and is_cheap_projection(fields) and is_cheap_query(query)
+        value = await services.evaluation_of(call).compute(cheap, len(encode(value)), projecting)
     answer: dict[str, Any] = {"lastErrorObject": last, "value": value}
     if retried:
         answer["retriedStmtIds"] = retried
     answer["ok"] = 1.0
     return answer
+
+
+def _project(value: Document, fields: Document, env: Env, query: Document, text: TextIndex | None) -> Document:
+    return compile_projection(fields, env, compile_filter(query, env, text)).apply(value)
 
 
 HANDLERS = {

@@ -140,7 +140,7 @@ async def coll_mod(services: Services, call: Call) -> Document:
         answer = await services.indexing.modify(collection, change, call.now, dry_run)
     options = {field: call.body[field] for field in COLL_MOD_FIELDS - {"index", "dryRun"} if field in call.body}
     if options:
-        changed = _changed_options(call, collection, options)
+        changed = await _changed_options(services, call, collection, options)
         if collection.view_on is not None:
             await check_view(services, call, collection.name, changed)
         await services.collections.replace_options(collection, changed, call.now)
@@ -150,7 +150,7 @@ async def coll_mod(services: Services, call: Call) -> Document:
     return {**answer, "ok": 1.0}
 
 
-def _changed_options(call: Call, collection: Collection, given: Document) -> Document:
+async def _changed_options(services: Services, call: Call, collection: Collection, given: Document) -> Document:
     """The options of a collection after collMod. Raise MqlError 72 and 2 for a change that is not allowed."""
     view = collection.view_on is not None
     for field in given:
@@ -158,7 +158,7 @@ def _changed_options(call: Call, collection: Collection, given: Document) -> Doc
         if of_views != view:
             text = "'viewOn' requires a view" if of_views else "option not supported on a view"
             raise MqlError(72 if of_views else 167, f"{text}: {field}")
-    check_validator(call, given)
+    await check_validator(services, call, given)
     if "changeStreamPreAndPostImages" in given:
         given = {**given, "changeStreamPreAndPostImages": parse_images(call, given)}
     renamed = {"cappedSize": "size", "cappedMax": "max"}

@@ -127,7 +127,7 @@ async def _compile_find(
 ) -> tuple[Selection, Projection | None, bool]:
     """Compile the query and the projection of find. Return them, and whether the projection is cheap."""
     body, name = call.body, call.name
-    env = build_env(services, call, collection, body)
+    env = await build_env(services, call, collection, body)
     query, order = arguments.document(body, "filter", name) or {}, arguments.document(body, "sort", name)
     skip, limit = arguments.whole_number(body, "skip", name, 0) or 0, _parse_limit(body, name)
     projecting, hint, by_identity = (
@@ -140,7 +140,7 @@ async def _compile_find(
         selection = compile_selection(collection, env, query, order, hint, skip, limit, by_identity=by_identity)
         return selection, _compile_projection(projecting, selection) if projecting else None
 
-    if call.size > CHEAP_BYTES:
+    if not call.is_cheap:
         return *await services.evaluation_of(call).compute(False, call.size, compile_both), False
     if projecting:
         return *compile_both(), env.collation.is_simple and is_cheap_projection(projecting)
@@ -425,7 +425,7 @@ async def _resolve_query(services: Services, call: Call) -> tuple[Collection | N
     body, name = call.body, call.name
     collection_name = arguments.text(body, name, name)
     collection = await services.collections.find(call.database, collection_name)
-    env = build_env(services, call, collection, body)
+    env = await build_env(services, call, collection, body)
     query = arguments.document(body, "query", name) or {}
     skip = arguments.whole_number(body, "skip", name, 0) or 0
     compiling = partial(

@@ -255,7 +255,7 @@ async def insert_batch(
     validates = not arguments.flag(call.body, "bypassDocumentValidation", call.name)
 
     async def act(collection: Collection) -> None:
-        writer = DocumentWriter(collection, build_env(services, call, collection, {}), validates)
+        writer = DocumentWriter(collection, await build_env(services, call, collection, {}), validates)
         affordable = await refuse_over_budget(services, call, collection, inserts, outcome.ordered)
         if not writer.is_cheap or sum(map(len, map(_RAW, affordable))) > CHEAP_BYTES:
             affordable = await services.evaluation_of(call).compute(False, 0, _prepare_drafts, writer, affordable)
@@ -314,11 +314,10 @@ async def _run_statements(
     ids = statement_ids(call, len(raws))
     for index, raw in enumerate(raws):
         try:
+            call.note_statement(raw)
             if len(raw) <= CHEAP_BYTES:
                 given = decode(raw)
             else:
-                # Such a statement is not cheap, whatever it says.
-                call.size = max(call.size, len(raw))
                 given = await services.evaluation_of(call).compute(False, len(raw), decode, raw)
             unknown = next((name for name in given if name not in fields), None)
             if unknown is not None:
@@ -345,7 +344,7 @@ async def _update_one(
         lambda collection: modification.run(work, collection, id),
     )
     if ran is None:
-        modification.check()
+        await modification.check()
         return False
     done, retried = ran
     outcome.n += done.matched
@@ -366,7 +365,7 @@ async def _delete_one(
         work, lambda: find_collection(services, call), lambda collection: deletion.run(work, collection, id)
     )
     if ran is None:
-        deletion.check()
+        await deletion.check()
         return False
     count, _, retried = ran
     outcome.n += count

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from mayflydb.evaluation.statement import CHEAP_BYTES
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import INTERNAL_DATABASES, Collection
 from mayflydb.frontends.mongo.services import Services
@@ -57,7 +56,7 @@ async def open_stream(
     pipeline = None
     if len(stages) > 1:
         pipeline = await compute(True, call.size, compile_pipeline, stages[1:], env, source)
-    cheap = call.size <= CHEAP_BYTES and env.collation.is_simple and is_cheap_pipeline(stages[1:])
+    cheap = call.is_cheap and env.collation.is_simple and is_cheap_pipeline(stages[1:])
     # History begins before the position is taken, so that no change falls between.
     orderer = await services.collections.start_histories(scope.database, scope.collection, call.now)
     engine = services.engine

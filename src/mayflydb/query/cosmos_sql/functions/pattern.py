@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Final
 
 from mayflydb.model.errors import BadQuery
 from mayflydb.query.cosmos_sql.functions.signature import BuiltinFunction, function
 from mayflydb.query.cosmos_sql.values import UNDEFINED, Value
-from mayflydb.query.regexes import FLAG_LETTERS, LimitedPattern, compile_limited
+from mayflydb.query.regexes import FLAG_LETTERS, LimitedPattern, compile_limited, keep_compiled
 
 SEARCH_SECONDS: Final = 0.05
 MAX_PATTERN_CHARACTERS: Final = 4096
 
 
-@lru_cache(maxsize=256)
+@keep_compiled
 def _compile_pattern(pattern: str, modifiers: str) -> LimitedPattern[str] | None:
     """Compile a pattern; None for a modifier other than i, m, s and x. BadQuery for an invalid pattern."""
     if not FLAG_LETTERS.issuperset(modifiers):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final
 
-from mayflydb.query.regexes import LimitedPattern, compile_limited
+from mayflydb.query.regexes import LimitedPattern, compile_limited, keep_compiled
 from mayflydb.query.wildcards import ANY, MAX_SEGMENT_LENGTH, Element, Matcher, SegmentTooLong, match_segments
 from mayflydb.query.yql.faults import Fault, Position, fault
 
@@ -140,7 +140,7 @@ def _compile_glob(pattern: bytes) -> Test:
 # --- regular expressions ---------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=512)
+@keep_compiled
 def compile_pattern(pattern: bytes, any_case: bool = False, position: Position | None = None) -> LimitedPattern[bytes]:
     """Compile an expression of RE2 over bytes. Faults: an invalid expression, one that RE2 does not support, a search that
     takes too long.
