@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from threading import Lock
 from typing import TYPE_CHECKING, Any, AnyStr, Final, Generic, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
@@ -156,7 +155,6 @@ def _multiply(*factors: int) -> int:
 def keep_compiled(compile_it: Callable[P, T]) -> Callable[P, T]:
     """Return a function that returns what `compile_it` does, and keeps some patterns: at most MAX_KEPT_ELEMENTS together."""
     kept: dict[Any, T] = {}
-    lock = Lock()
 
     def find(*given: P.args, **named: P.kwargs) -> T:
         key = (given, *named.items())
@@ -164,12 +162,15 @@ def keep_compiled(compile_it: Callable[P, T]) -> Callable[P, T]:
             return kept[key]
         except KeyError:
             found = compile_it(*given, **named)
-        with lock:
-            kept[key] = found
-            excess = sum(map(_weigh, kept.values())) - MAX_KEPT_ELEMENTS
-            # The oldest go first.
-            while excess > 0:
-                excess -= _weigh(kept.pop(next(iter(kept))))
+        kept[key] = found
+        # Other threads may do the same: each step works on a copy.
+        held = [*kept.items()]
+        excess = sum([_weigh(each) for _, each in held]) - MAX_KEPT_ELEMENTS
+        for oldest, each in held:
+            if excess <= 0:
+                break
+            kept.pop(oldest, None)
+            excess -= _weigh(each)
         return found
 
     return find
