@@ -106,6 +106,13 @@ class Indexes:
             yield [record for record in records if visible_at(record, container.rules, now)]
             await asyncio.sleep(0)
 
+    async def fetch_few(self, container: Node, seqs: Sequence[int], now: Instant) -> list[Record] | None:
+        """Return the visible records among ascending seqs; None where one read does not return all of them."""
+        records = await self._store.read(Fetch(container.id, tuple(seqs))) if seqs else []
+        if len(records) < len(seqs):
+            return None
+        return [record for record in records if visible_at(record, container.rules, now)]
+
     async def walk(
         self, container: Node, index: Index, within: KeyRange, descending: bool, now: Instant, batch: int
     ) -> AsyncIterator[list[tuple[bytes, Record]]]:

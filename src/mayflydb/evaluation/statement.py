@@ -129,8 +129,9 @@ class Statement:
 
     async def take_turn(self) -> None:
         """Check as `check` does, and let other tasks run if the statement has held the event loop for TURN_MICROSECONDS."""
-        self.check()
         now = self._evaluators.now()
+        if self.stopped is not None or (self.deadline is not None and now >= self.deadline):
+            self.check()
         # The first turn begins with the first step.
         self._turn = self._turn or now
         if now - self._turn >= TURN_MICROSECONDS:

@@ -11,6 +11,7 @@ from bson import Regex
 
 from mayflydb.engine.catalog import Index
 from mayflydb.engine.engine import SCAN_BATCH, Engine, Scope
+from mayflydb.evaluation.statement import CHEAP_BYTES
 from mayflydb.frontends.mongo.collections import Collection, Identity, identity_of
 from mayflydb.frontends.mongo.cursors import Cursor, CursorItem, ReadTime
 from mayflydb.frontends.mongo.evaluation import Evaluation
@@ -35,6 +36,9 @@ CHEAP_SORT: Final = 500
 
 MAX_UNORDERED_READS: Final = 1_000
 """Records that a query may scan because `_id` has no ordered index. A query that scans more requests the index."""
+
+MAX_FEW: Final = 100
+"""Index entries of a query that is answered without a cursor: fewer than a first batch holds."""
 
 MAX_SEEK_RECORDS: Final = 10_000
 """Maximum records whose numbers a seek collects in memory. Above that, records are read in the order of the index."""
@@ -156,6 +160,7 @@ class CommittedView:
         self.keys_read = 0
         self.documents_read = 0
         self.spent = SpentUnits()
+        self._chosen: tuple[Selection, Plan] | None = None
 
     async def rows(
         self, collection: Collection, selection: Selection, read_time: ReadTime
@@ -165,7 +170,10 @@ class CommittedView:
         if found is not None:
             yield found
             return
-        chosen = await read_time.evaluation.compute(not selection.is_large, 0, plan_query, collection, selection)
+        if self._chosen is not None and self._chosen[0] is selection:
+            chosen = self._chosen[1]
+        else:
+            chosen = await read_time.evaluation.compute(not selection.is_large, 0, plan_query, collection, selection)
         self.spent.add(collection.id, QUERY_PRICE)
         read_count = 0
         async for records in self._candidates(collection, chosen, selection, read_time):
@@ -188,6 +196,31 @@ class CommittedView:
         found = await self._find_by_ids(collection, ids, now)
         self.spent.add_point_read(collection.id, [row.record for row in found])
         return found
+
+    async def read_few(self, collection: Collection, selection: Selection, now: Instant) -> list[DocumentRow] | None:
+        """The complete answer to a cheap query that an index narrows to MAX_FEW entries, and to CHEAP_BYTES of documents.
+
+        None: it is another query, which `rows` answers.
+        """
+        if selection.sort is not None or selection.is_large or not selection.query or not selection.is_cheap:
+            return None
+        plan = plan_query(collection, selection)
+        self._chosen = selection, plan
+        if plan.kind != "seek":
+            return None
+        index, indexes, node = index_of(collection, plan), self._engine.indexes, collection.node
+        seqs = await indexes.seek(node, index, [KeyRange(*each) for each in plan.ranges], MAX_FEW)
+        records = None if seqs is None else await indexes.fetch_few(node, seqs, now)
+        if seqs is None or records is None or bytes_of(records) > CHEAP_BYTES:
+            return None
+        await self._check_index_exists(collection, index)
+        rows = matching_rows(records, selection.filter)
+        self.keys_read += len(seqs)
+        self.documents_read += len(records)
+        self.spent.add(collection.id, QUERY_PRICE)
+        self.spent.add_query_read(collection.id, records, len(rows))
+        rows = rows[selection.skip :] if selection.skip else rows
+        return rows[: selection.limit] if selection.limit else rows
 
     def _candidates(
         self, collection: Collection, plan: Plan, selection: Selection, read_time: ReadTime

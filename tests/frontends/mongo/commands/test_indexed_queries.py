@@ -85,3 +85,23 @@ def test_a_hint_gives_the_order_of_its_index(mongo_client: MongoClient[dict[str,
     # Keys that are too long to be held whole tell no order by themselves.
     assert [each["n"] for each in found.find().hint("s_-1")] == [5, 4, 3, 2, 1]
     assert [each["n"] for each in found.find().hint("n_1").sort("n", -1)] == [5, 4, 3, 2, 1]
+
+
+@pytest.mark.parametrize("mongo_server", STORES, indirect=True, scope="module")
+@pytest.mark.parametrize("count, width", [(3, 10), (100, 10), (101, 10), (102, 10), (250, 10), (20, 5000)])
+def test_few_and_many_documents_of_one_key_are_found(
+    mongo_client: MongoClient[dict[str, Any]], count: int, width: int
+) -> None:
+    """Few are answered without a cursor; many, and large ones, through one."""
+    found = mongo_client.few.c
+    found.drop()
+    found.create_index("k")
+    found.insert_many([{"_id": id, "k": id % 2, "n": id, "pad": "x" * width} for id in range(2 * count)])
+    ids = list(range(0, 2 * count, 2))
+    assert [each["_id"] for each in found.find({"k": 0})] == ids
+    assert [each["_id"] for each in found.find({"k": 0}, skip=2)] == ids[2:]
+    assert [each["_id"] for each in found.find({"k": 0}, skip=1, limit=2)] == ids[1:3]
+    assert [each["_id"] for each in found.find({"k": 0, "n": {"$gte": count}})] == [id for id in ids if id >= count]
+    assert list(found.find({"k": 0}, {"n": 1, "_id": 0}, limit=2)) == [{"n": 0}, {"n": 2}]
+    assert [each["_id"] for each in found.find({"k": 0}, batch_size=2)] == ids
+    assert list(found.find({"k": 2})) == []

@@ -107,10 +107,13 @@ async def find(services: Services, call: Call) -> Document | bytes:
     by_id = find_exact_id(selection.query, selection.env, selection.hint) is not None
     await reserve(services, call, collection, prices.MISS if by_id else QUERY_PRICE)
     view = work.view
-    if size is None and not selection.skip and cheap and isinstance(view, CommittedView):
-        found = await view.read_id(collection, selection, call.now)
+    if size is None and cheap and isinstance(view, CommittedView):
+        if not by_id:
+            found = await view.read_few(collection, selection, call.now)
+        else:
+            found = None if selection.skip else await view.read_id(collection, selection, call.now)
         if found is not None:
-            # At most one document: the answer needs no cursor.
+            # All of it fits into one batch: the answer needs no cursor.
             if projection is None:
                 return cursor_reply(namespace, 0, [row.record.value for row in found], True)
             items = await _apply_projection(services, call, found, projection)

@@ -144,7 +144,12 @@ def _choose_plan(request: _PlanRequest) -> Plan:
     by_ids = _plan_by_ids(request)
     if by_ids is not None:
         return by_ids
-    candidates = [found for spec in request.specs if (found := _plan_by_index(request, spec)) is not None]
+    named = {each.path for each in request.parts.conditions}
+    candidates = [
+        found
+        for spec in request.specs
+        if _may_help(request, spec, named) and (found := _plan_by_index(request, spec)) is not None
+    ]
     best = max(candidates, key=lambda each: each.score, default=None)
     # An index that only sorts reads every document, so the branches of an `$or` come before it.
     if best is not None and best.narrow:
@@ -154,6 +159,13 @@ def _choose_plan(request: _PlanRequest) -> Plan:
         if either is not None:
             return either
     return best.plan if best is not None else Plan("scan", sorted=not request.sort)
+
+
+def _may_help(request: _PlanRequest, spec: IndexSpec, named: Collection[str]) -> bool:
+    """Return False only for an index that neither narrows nor orders the result: it is not looked at further."""
+    if request.sort or spec.partial is not None or spec.sparse:
+        return True
+    return any(path in named for path, _ in spec.key) or spec.kind == "wildcard"
 
 
 def _plan_by_hint(request: _PlanRequest, hint: Value, namespace: str) -> Plan:
