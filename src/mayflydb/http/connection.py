@@ -85,6 +85,11 @@ IDLE, HEAD, BODY = range(3)
 class Connection(OrderedConnection[Request, Response, Request | Response]):
     """The protocol of one connection. `deadline`: the time of the loop at which the first request's headers must be complete."""
 
+    __slots__ = (
+        "_arrived", "_current", "_declining", "_due", "_fields", "_handler", "_head", "_limits", "_parser", "_receiving",
+        "_refused", "_scheme", "_stage", "_timed", "_unparsed", "_url",
+    )  # fmt: skip
+
     def __init__(self, work: HttpWork, scheme: str, deadline: float, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(work, loop, deadline)
         self._handler = work.handler
@@ -138,7 +143,7 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
             self._refuse(_OVERLOADED, overloaded=True)
         if self._stage != self._timed:
             self._start_stage(self._stage)
-        if self._waiting or self._receiving is not None or self._paused or self._unparsed:
+        if receiving is not None or self._waiting or self._paused or self._unparsed:
             self._throttle()
 
     def _take(self, data: bytes) -> None:
@@ -148,7 +153,12 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
             self._refuse(_HEAD_TOO_LARGE)
             return
         self._arrived += len(data)
-        self._parse(data)
+        try:
+            self._parser.feed_data(data)
+        except HttpParserUpgrade as upgrade:
+            self._ignore_upgrade(data[upgrade.args[0] :])
+        except HttpParserError as error:
+            self._stop_parsing(error, data)
         if self._waiting:
             self._advance()
 
@@ -196,20 +206,16 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
 
     # --- in --------------------------------------------------------------------------------------------------------------
 
-    def _parse(self, data: bytes) -> None:
-        try:
-            self._parser.feed_data(data)
-        except HttpParserUpgrade as upgrade:
-            self._ignore_upgrade(data[upgrade.args[0] :])
-        except HttpParserError as error:
-            rest = self._after_preface(data)
-            if rest is None:
-                self._refuse(_refusal(error))
-                return
-            self._refused = True
-            self._write(http2.SETTINGS)
-            self._declining = http2.Declining()
-            self._decline(self._declining, rest)
+    def _stop_parsing(self, error: HttpParserError, data: bytes) -> None:
+        """Refuse what the parser has stopped at in `data`."""
+        rest = self._after_preface(data)
+        if rest is None:
+            self._refuse(_refusal(error))
+            return
+        self._refused = True
+        self._write(http2.SETTINGS)
+        self._declining = http2.Declining()
+        self._decline(self._declining, rest)
 
     def _after_preface(self, data: bytes) -> bytes | None:
         """The bytes behind the preface of HTTP/2 in `data`, at which the parser has stopped; None without a preface."""
@@ -230,7 +236,8 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
             framing = [(name, value) for name, value in self._fields.items() if name in FRAMING]
             rest = b"\r\n".join([b"POST / HTTP/1.1", *map(b": ".join, framing), b"", rest])
         if rest:
-            self._parse(rest)
+            self._arrived -= len(rest)  # It is counted already.
+            self._take(rest)
 
     def on_message_begin(self) -> None:
         """The parser's call, as the five that follow."""
@@ -281,7 +288,6 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
         self._stage = BODY
         request = self._receiving = Request(method.decode(), path, fields, query, self._scheme)
         request.keep_alive = parser.should_keep_alive() and version == "1.1"
-        request.wanted = self._on_body_wanted
         request.peer = self
         self._waiting.append(request)
 
@@ -356,6 +362,8 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
                 self._current = following
                 if self._stage == IDLE:
                     self._expires = inf  # What is missing now is the answer.
+                if not following.ended:
+                    following.wanted = self._on_body_wanted
                 self._run(following, self._handler(following))
         if self._unparsed and self._may_parse():
             self._continue_later()

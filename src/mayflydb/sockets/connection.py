@@ -33,8 +33,15 @@ UNREAD_CHECKS: Final = 3
 class OrderedConnection(Served, Generic[R, A, W]):
     """Transport, flow control and tasks. `R`: a request, `A`: its answer, `W`: an entry of the queue of requests."""
 
+    # Without slots, the attributes of an object with more than 30 of them lie in a dict, and each use of one takes longer.
+    __slots__ = (
+        "_blocked", "_charged", "_closing", "_continuing", "_ended", "_expires", "_loop", "_outgoing", "_paused", "_starved",
+        "_task", "_timer", "_transport", "_unread", "_unread_checks", "_unread_timer", "_unsent", "_waiting", "_work",
+    )  # fmt: skip
+
     def __init__(self, work: Work, loop: asyncio.AbstractEventLoop, deadline: float) -> None:
         """`deadline`: the time of the loop at which the first request must be complete."""
+        super().__init__()
         self._work = work
         self._loop = loop
         self._transport: asyncio.Transport = None  # type: ignore[assignment]  # Set before anything else is called.

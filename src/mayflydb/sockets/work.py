@@ -17,7 +17,10 @@ T = TypeVar("T")
 class Served(asyncio.Protocol, ABC):
     """The protocol of one connection, as its listener knows it. `seat`: released when the connection is lost."""
 
-    seat: Seat | None = None
+    __slots__ = ("__weakref__", "seat")
+
+    def __init__(self) -> None:
+        self.seat: Seat | None = None
 
     @abstractmethod
     def flush(self) -> None:
