@@ -83,7 +83,7 @@ class CosmosApp:
         except Exception:
             log.exception("a request failed: %s", http.method)
             response = _build_refusal(MayflyError("An internal error occurred."), activity_id, http)
-        charge = (REQUEST_CHARGE, b"%.2f" % response.charge)
+        charge = (REQUEST_CHARGE, _format_charge(response.charge))
         headers = [*GATEWAY_HEADERS, (ACTIVITY_ID, activity_id), *response.headers, charge]
         if response.status < 300:
             host = http.headers.get(HOST) or b"localhost"
@@ -98,9 +98,10 @@ class CosmosApp:
         request = Request(http, path, target, activity_id)
         # Authorized before the body is read: no body is taken from a client without a key.
         principal = self._authorize(request)
-        request.body = await http.read(MAX_BODY)
-        if request.body.startswith(binary_json.PREAMBLE):
-            request.body = await binary_json.to_text(request.body, MAX_BODY)
+        if http.size or not http.ended:
+            request.body = await http.read(MAX_BODY)
+            if request.body.startswith(binary_json.PREAMBLE):
+                request.body = await binary_json.to_text(request.body, MAX_BODY)
         route = find_route(request)
         headers = http.headers
         # A request that names the default level exactly, and no further option, skips these checks.
@@ -109,7 +110,7 @@ class CosmosApp:
             route = with_triggers(route, headers)
         # Kinds of keys are checked here. The rights of a token depend on containers, so its check waits for the call,
         # which resolves names.
-        if not isinstance(principal, TokenGrant):
+        if not isinstance(principal, TokenGrant) and not principal.may_write:
             if route.writes:
                 auth.check_write(principal, request.method, _decode_path(http))
             if route.issues_tokens:
@@ -146,25 +147,31 @@ class CosmosApp:
         return self._account.resolve_address(f"{scheme}://{host.decode('latin-1')}").encode("latin-1")
 
     def _authorize(self, request: Request) -> auth.KeyKind | TokenGrant:
-        header = request.text(AUTHORIZATION)
-        if header is None:
+        headers = request.headers
+        sent = headers.get(AUTHORIZATION)
+        if sent is None:
             raise Unauthenticated(
                 "Required Header authorization is missing. Ensure a valid Authorization token is passed."
             )
-        if resource_tokens.is_resource_token(header):
-            # A resource token expires by the clock of records, so its time is checked when the request has its `now`.
-            return resource_tokens.unseal(self._account.keys, header)
-        if emulator_tokens.is_entra_token(header):
-            principal = emulator_tokens.verify(self._account.keys, header, wall_us())
-            emulator_tokens.check_permitted(request.target, request.method, unquote(request.path.decode("latin-1")))
-            return principal
-        date = request.text(MS_DATE) or ""
+        header = sent.decode("latin-1")
+        if not header.startswith(auth.COMMON_PREFIX):
+            if resource_tokens.is_resource_token(header):
+                # A resource token expires by the clock of records, so its time is checked when the request has its `now`.
+                return resource_tokens.unseal(self._account.keys, header)
+            if emulator_tokens.is_entra_token(header):
+                principal = emulator_tokens.verify(self._account.keys, header, wall_us())
+                emulator_tokens.check_permitted(request.target, request.method, unquote(request.path.decode("latin-1")))
+                return principal
+        ms_date, date = headers.get(MS_DATE, b"").decode("latin-1"), headers.get(DATE, b"").decode("latin-1")
         if self._account.check_date:
             # The client's own clock wrote this date. It is compared with the host's clock, never with a virtual one.
-            auth.check_request_date(date or request.text(DATE) or "", wall_us() / SECOND)
-        return auth.verify(
-            self._account.keys, header, request.method, request.target.signed_links, date, request.text(DATE) or ""
-        )
+            auth.check_request_date(ms_date or date, wall_us() / SECOND)
+        return auth.verify(self._account.keys, header, request.method, request.target.signed_links, ms_date, date)
+
+
+@lru_cache(maxsize=1024)
+def _format_charge(charge: float) -> bytes:
+    return b"%.2f" % charge
 
 
 def _check_options(headers: Mapping[bytes, bytes]) -> None:

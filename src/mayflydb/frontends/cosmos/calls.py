@@ -207,37 +207,49 @@ class CosmosCall:
 
         OwnerNotFound if there is none; BadRequest (1024) if the client means an earlier container of this name.
         """
+        view = self.find_owning_container()
+        if view is not None:
+            return view
         try:
-            # The cache is asked directly: the usual request resolves its container without a further coroutine.
-            view = (
-                self.resolver.cached_container(self.target.database or "", self.target.container or "")
-                or await self.get_container()
-            )
+            view = await self.get_container()
         except OwnerNotFound:
             raise
         except NotFound as missing:
             raise OwnerNotFound(missing.message) from None
-        intended = self.request.text(INTENDED_RID)
-        if intended is not None and intended != view.links.rid:
+        return self._use(view)
+
+    def find_owning_container(self) -> ContainerView | None:
+        """Return the container as `get_owning_container` does, if its view is cached; else None."""
+        view = self.resolver.cached_container(self.target.database or "", self.target.container or "")
+        return None if view is None else self._use(view)
+
+    def _use(self, view: ContainerView) -> ContainerView:
+        intended = self.request.headers.get(INTENDED_RID)
+        if intended is not None and intended.decode("latin-1") != view.links.rid:
             raise BadRequest(
                 "Collection rid does not match: the container was deleted and created again.", substatus=1024
             )
         self.view = view
         return view
 
-    async def read_session_lsn(self, view: ContainerView, seen: int = 0) -> int:
-        """Return an lsn that the container has reached and that satisfies the session token; NotFound (1002) if none does.
-
-        `seen`: the lsn of a record that was read; it is returned without another read if it satisfies the token.
+    def known_session_lsn(self, view: ContainerView, seen: int) -> int | None:
+        """Return an lsn that the container has reached, if it satisfies the session token. `seen`: the lsn of a record that was
+        read.
         """
-        token = (self.request.headers.get(SESSION_TOKEN) or b"").decode("latin-1")
         # A record that was read proves that the container has reached its lsn. So most point reads need not ask for the
         # newest one.
-        reached = view.known_lsn = max(view.known_lsn, seen)
-        if seen and session.demanded_lsn(session.parse(token), view.id) <= reached:
-            return reached
+        reached = view.known_lsn
+        if seen > reached:
+            reached = view.known_lsn = seen
+        token = self.request.headers.get(SESSION_TOKEN)
+        if token and session.demanded_lsn(session.parse(token.decode("latin-1")), view.id) > reached:
+            return None
+        return reached
+
+    async def read_session_lsn(self, view: ContainerView) -> int:
+        """Return the last lsn of the container; NotFound (1002) if it does not satisfy the session token."""
         lsn = view.known_lsn = await self.engine.lsn(view.id)
-        session.check(token, view.id, lsn)
+        session.check((self.request.headers.get(SESSION_TOKEN) or b"").decode("latin-1"), view.id, lsn)
         return lsn
 
     def parse_body(self) -> Any:

@@ -29,6 +29,9 @@ class Resource(Enum):
     TRIGGER = "triggers"
     USER_DEFINED_FUNCTION = "udfs"
 
+    # A kind is part of the key under which every request finds its route; that of Enum is a function in Python.
+    __hash__ = object.__hash__
+
 
 _CHILDREN: Final[dict[str, frozenset[str]]] = {
     "": frozenset({"dbs", "offers"}),

@@ -218,29 +218,36 @@ def item_rid(links: ContainerLinks, seq: int) -> str:
 
 def item_etag(links: ContainerLinks, record: Record) -> str:
     """Return the `_etag` of a stored item, quotes included."""
-    low, high, seconds = record.lsn & 0xFFFFFFFF, record.lsn >> 32 & 0xFFFF, record.written // SECOND & 0xFFFFFFFF
-    return (b'"%08x-%04x-%b-%08x0000"' % (low, high, links.etag_part, seconds)).decode()
+    return encode_etag(links, record).decode()
 
 
-_SUFFIX: Final = (
-    b',"_rid":"%b","_self":"%b%b/","_etag":"\\"%08x-%04x-%b-%08x0000\\"","_attachments":"attachments/","_ts":%d}'
-)
+def encode_etag(links: ContainerLinks, record: Record) -> bytes:
+    """Return the `_etag` of a stored item as bytes, quotes included."""
+    lsn = record.lsn
+    seconds = record.written // SECOND & 0xFFFFFFFF
+    return b'"%08x-%04x-%b-%08x0000"' % (lsn & 0xFFFFFFFF, lsn >> 32 & 0xFFFF, links.etag_part, seconds)
 
 
-def item_suffix(links: ContainerLinks, record: Record) -> bytes:
-    """Return `,"_rid":…,"_self":…,"_etag":…,"_attachments":…,"_ts":n}`, which replaces the closing brace of a stored object."""
-    # Written out instead of `child_rid` and `etag`: every row of an answer passes here.
+_SUFFIX: Final = b',"_rid":"%b","_self":"%b%b/","_etag":"\\%b\\"","_attachments":"attachments/","_ts":%d}'
+
+
+def item_suffix(links: ContainerLinks, record: Record, etag: bytes | None = None) -> bytes:
+    """Return `,"_rid":…,"_self":…,"_etag":…,"_attachments":…,"_ts":n}`, which replaces the closing brace of a stored object.
+
+    `etag`: that of the record, where it is known.
+    """
+    # Written out instead of `child_rid`: every row of an answer passes here.
     rid = b2a_base64(links.raw + (record.seq << 1 | 1).to_bytes(8, "little"), newline=False).replace(b"/", b"-")
-    lsn, seconds = record.lsn, record.written // SECOND
-    low, high = lsn & 0xFFFFFFFF, lsn >> 32 & 0xFFFF
-    return _SUFFIX % (rid, links.items_link_bytes, rid, low, high, links.etag_part, seconds & 0xFFFFFFFF, seconds)
+    if etag is None:
+        etag = encode_etag(links, record)
+    return _SUFFIX % (rid, links.items_link_bytes, rid, etag[:-1], record.written // SECOND)
 
 
-def item_body(links: ContainerLinks, record: Record) -> bytes:
-    """Return the item as clients see it: the stored text, then the system properties."""
-    value = record.value
+def item_body(links: ContainerLinks, record: Record, etag: bytes | None = None) -> bytes:
+    """Return the item as clients see it: the stored text, then the system properties. `etag`: that of the record, if known."""
+    value, suffix = record.value, item_suffix(links, record, etag)
     # An empty object takes no comma before its first property.
-    return value[:-1] + (item_suffix(links, record) if value != b"{}" else item_suffix(links, record)[1:])
+    return value[:-1] + (suffix if value != b"{}" else suffix[1:])
 
 
 def system_properties(links: ContainerLinks, record: Record) -> dict[str, Any]:

@@ -88,6 +88,7 @@ class ContainerView:
         self.unfinished = any(index.state != "ready" for index in node.definition.indexes)
         self._paths = owner_paths(f"dbs/{database}/colls/{node.name}", self.links.rid)
         self._only_range_id = self.ranges[0].id.encode() if len(self.ranges) == 1 else None
+        self._token_end = session.render((b"",), self.id, 0)[:-1]  # A token but for its range and its lsn.
 
     def declarations_with(self, functions: Set[str]) -> Declarations:
         """Return the declarations for a query that may call these user-defined functions."""
@@ -196,8 +197,9 @@ class ContainerView:
         return [(SESSION_TOKEN, session.render(ids, self.id, lsn)), (LSN, b"%d" % lsn)]
 
     def _range_headers(self, id: bytes, lsn: int) -> Headers:
-        token = session.render((id,), self.id, lsn)
-        return [(SESSION_TOKEN, token), (PARTITION_KEY_RANGE_ID, id), (LSN, b"%d" % lsn), *self._paths]
+        number = b"%d" % lsn
+        token = id + self._token_end + number
+        return [(SESSION_TOKEN, token), (PARTITION_KEY_RANGE_ID, id), (LSN, number), *self._paths]
 
     def scope_headers(self, scope: Scope, lsn: int, named_range: str | None = None) -> Headers:
         """Return the headers of a feed or query, with a range id only if one range holds the whole scope.

@@ -15,7 +15,7 @@ from mayflydb.frontends.cosmos import queries
 from mayflydb.frontends.cosmos.calls import NOT_FOUND, PRECONDITION_FAILED, CosmosCall
 from mayflydb.frontends.cosmos.headers import ETAG, IF_NONE_MATCH, ITEM_LSN
 from mayflydb.frontends.cosmos.partition_key import KEY_MISMATCH
-from mayflydb.frontends.cosmos.resources import Address, etag_matches, item_body, item_etag, item_number
+from mayflydb.frontends.cosmos.resources import Address, encode_etag, etag_matches, item_body, item_number
 from mayflydb.frontends.cosmos.scopes import admit_partition
 from mayflydb.frontends.cosmos.values import ItemLimits, ParsedItem, item_id, parse_item
 from mayflydb.frontends.cosmos.views import ContainerView
@@ -29,23 +29,26 @@ Answer: TypeAlias = Coroutine[Any, Any, Response]
 
 async def read(call: CosmosCall) -> Response:
     """GET …/docs/{id}."""
-    view = await call.get_owning_container()
+    # Here and in writes, coroutines begin only where there may be something to wait for.
+    view = call.find_owning_container() or await call.get_owning_container()
     partition = admit_partition(call, view, prices.likely, Mode.READ, 0)
-    key, seq = await resolve_address(call, view, record_finder(call, view, partition))
+    key, seq = own_address(call, view) or await resolve_address(call, view, record_finder(call, view, partition))
     record = await call.engine.get(view.node, partition, key, call.now)
     # Another item has taken this key since the rid was looked up.
     if record is not None and seq not in (None, record.seq):
         record = None
-    lsn = await call.read_session_lsn(view, 0 if record is None else record.lsn)
+    lsn = None if record is None else call.known_session_lsn(view, record.lsn)
+    if lsn is None:
+        lsn = await call.read_session_lsn(view)
     headers = view.item_headers(partition, lsn)
     if record is None:
         raise NotFound(NOT_FOUND, headers=headers, charge=prices.MISS)
-    etag = item_etag(view.links, record)
-    headers += ((ETAG, etag.encode()), (ITEM_LSN, b"%d" % record.lsn))
-    seen = call.request.text(IF_NONE_MATCH)
-    if seen is not None and etag_matches(seen, etag):
+    etag = encode_etag(view.links, record)
+    headers += ((ETAG, etag), (ITEM_LSN, b"%d" % record.lsn))
+    seen = call.request.headers.get(IF_NONE_MATCH)
+    if seen is not None and etag_matches(seen.decode("latin-1"), etag.decode()):
         return Response(304, b"", headers, prices.MISS)
-    return Response(200, item_body(view.links, record), headers, prices.point_read(len(record.value)))
+    return Response(200, item_body(view.links, record, etag), headers, prices.point_read(len(record.value)))
 
 
 def create(call: CosmosCall) -> Answer:
@@ -64,14 +67,14 @@ def replace(call: CosmosCall) -> Answer:
 
 
 async def _write_item(call: CosmosCall, mode: Mode) -> Response:
-    view = await call.get_owning_container()
+    view = call.find_owning_container() or await call.get_owning_container()
     item = await parse_body(call, parse_item)
     id = item_id(item.doc, call.account.limits)
     partition = check_partition(view, item, admit_partition(call, view, prices.likely, mode, len(item.text)))
     # A replace may give its item another id.
     key, seq = id.encode(), None
     if mode is Mode.REPLACE:
-        key, seq = await resolve_address(call, view, record_finder(call, view, partition))
+        key, seq = own_address(call, view) or await resolve_address(call, view, record_finder(call, view, partition))
     command = Command(mode, partition, key, view.draft(item, partition), call.expected_lsn(view.id), id.encode(), seq)
     return await _commit_and_answer(call, view, command)
 
@@ -82,6 +85,11 @@ async def parse_body(call: CosmosCall, parse: Callable[[bytes, ItemLimits], T]) 
     return (
         parse(body, limits) if len(body) <= CHEAP_BYTES else await call.statement().call(len(body), parse, body, limits)
     )
+
+
+def own_address(call: CosmosCall, view: ContainerView) -> Address | None:
+    """Return the address of the item that the path names by its id; None: it may be a rid, which `resolve_address` tells."""
+    return None if call.target.container == view.links.rid else ((call.target.id or "").encode(), None)
 
 
 async def resolve_address(
@@ -141,9 +149,9 @@ async def _commit_and_answer(call: CosmosCall, view: ContainerView, command: Com
     record = written.record
     view.known_lsn = max(view.known_lsn, record.lsn)
     headers = view.item_headers(command.partition, record.lsn)
-    etag = item_etag(view.links, record)
-    headers += ((ETAG, etag.encode()), (ITEM_LSN, b"%d" % record.lsn))
-    body = b"" if call.request.minimal else item_body(view.links, record)
+    etag = encode_etag(view.links, record)
+    headers += ((ETAG, etag), (ITEM_LSN, b"%d" % record.lsn))
+    body = b"" if call.request.minimal else item_body(view.links, record, etag)
     return Response(201 if written.created else 200, body, headers, prices.charge(written))
 
 
