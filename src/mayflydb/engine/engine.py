@@ -362,18 +362,19 @@ class Engine:
         reply = yield from body(transaction)
         for container, replaced in transaction.replaced_versions():
             self.version_cache.note(container, replaced)
-        if transaction.changes:
+        changes = transaction.changes
+        if changes:
             self._changed_at = transaction.now
-        return Outcome(transaction.changes, (reply, transaction.expirables, transaction.now))
+        return Outcome(changes, (reply, transaction.expirables, transaction.now))
 
-    async def write(self, container: int, command: Command, now: Instant) -> Written:
+    def write(self, container: int, command: Command, now: Instant) -> Coroutine[Any, Any, Written]:
         """Decide and commit one command. Errors: those of its mode, OwnerNotFound, Unavailable, OutcomeUnknown."""
 
         def body(transaction: WriteTransaction) -> Generator[Read[Any], Any, Written]:
             space = yield from transaction.on(container)
             return (yield from space.run(command))
 
-        return await self.transact(body, now)
+        return self.transact(body, now)
 
     async def write_all(
         self, container: int, commands: Sequence[Command | Step], now: Instant, read_set: ReadSet | None = None

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from itertools import islice
 from typing import Final
 from weakref import WeakKeyDictionary, WeakSet
@@ -54,6 +53,21 @@ class _Log:
         """Drop the first one."""
         self.seqs.popleft()
         self.dropped += 1
+
+
+class _Write:
+    """A write under way. A generator's context would take three times as long, and every write has one."""
+
+    __slots__ = ("_cache", "_number")
+
+    def __init__(self, cache: VersionCache) -> None:
+        self._cache = cache
+
+    def __enter__(self) -> None:
+        self._number = self._cache.begin()
+
+    def __exit__(self, *raised: object) -> None:
+        self._cache.end(self._number)
 
 
 class VersionCache:
@@ -115,19 +129,23 @@ class VersionCache:
 
     # --- what is noted -----------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def write(self) -> Iterator[None]:
+    def write(self) -> _Write:
         """A write: notes made inside are committed when it ends, or not at all."""
+        return _Write(self)
+
+    def begin(self) -> int:
+        """Begin a write; return its number."""
         self._last += 1
-        number = self._last
-        self._under_way[number] = None
-        try:
-            yield
-        finally:
-            del self._under_way[number]
+        self._under_way[self._last] = None
+        return self._last
+
+    def end(self, number: int) -> None:
+        """End a write."""
+        del self._under_way[number]
+        if self._purged or self._notes or self._unwatched:
             self._prune()
-            if self._settling:
-                self._settle()
+        if self._settling:
+            self._settle()
 
     async def wait_for_writes(self) -> None:
         """Wait until all writes in progress are committed or dropped."""
@@ -201,7 +219,9 @@ class VersionCache:
         if not self._notes and not self._unwatched:
             return
         last = self._last + 1
-        wanted = min(next(iter(self._watchers.values()), last), next(iter(self._under_way), last))
+        wanted = next(iter(self._under_way), last)
+        if self._watchers:
+            wanted = min(next(iter(self._watchers.values()), last), wanted)
         while self._unwatched and self._unwatched[0][0] < wanted:
             self._unwatched.popleft()
         while self._notes and self._notes[0].number < wanted:

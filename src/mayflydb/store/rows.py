@@ -46,11 +46,6 @@ def fit(bound: Instant) -> Instant:
     return max(-INTEGER_LIMIT - 1, min(INTEGER_LIMIT, bound))
 
 
-def column_anchor(record: Record) -> int | None:
-    """The anchor as its column holds it."""
-    return None if record.anchor is None else clamp(record.anchor)
-
-
 def exact_anchor(record: Record) -> str | None:
     """The text of the column `exact_anchor`; None where the other columns say everything.
 
@@ -71,17 +66,20 @@ def _read_exact(exact: str, anchor: Instant | None) -> tuple[Instant | None, Dat
     return int(decimal) if decimal else anchor, tuple((int(slot), int(date)) for slot, date in pairs)
 
 
-def checksum(record: Record) -> int:
-    """The CRC-32 of a record: over everything that decides its content and its deadline."""
+def state_columns(record: Record) -> tuple[Any, ...]:
+    """The columns (written, anchor, override, lsn, exact anchor, checksum, value) of a record."""
     anchor, override = record.anchor, record.override
+    column = None if anchor is None else clamp(anchor)
+    # Nearly every record has neither dates nor an anchor beyond the column.
+    exact = None if column == anchor and not record.dates else exact_anchor(record)
     numbers = _NUMBERS(
         record.written,
-        _ABSENT if anchor is None else clamp(anchor),
+        _ABSENT if column is None else column,
         _ABSENT if override is None else override,
         record.lsn,
     )
-    exact = exact_anchor(record) if record.dates else None
-    return _checksum(numbers, record.partition, record.key, record.value, exact)
+    found = _checksum(numbers, record.partition, record.key, record.value, exact)
+    return record.written, column, override, record.lsn, exact, found, record.value
 
 
 def _checksum(numbers: bytes, partition: bytes, key: bytes, value: bytes, exact: str | None) -> int:

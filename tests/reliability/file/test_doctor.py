@@ -26,7 +26,7 @@ from mayflydb.model.record import Record
 from mayflydb.serving.stores import examine_file, repair_file
 from mayflydb.store.findings import Report
 from mayflydb.store.interface import NamedNumber
-from mayflydb.store.rows import EXPIRY_COLUMNS, checksum, exact_anchor
+from mayflydb.store.rows import EXPIRY_COLUMNS, state_columns
 from mayflydb.store.sqlite.page_checksums import VFS, load_checksums
 from mayflydb.store.sqlite.schema import row_id
 from mayflydb.store.sqlite.store import SqliteStore
@@ -267,17 +267,8 @@ def test_dates_and_their_entries(original: tuple[Path, int], tmp_path: Path) -> 
         for record in (first, second):
             id = row_id(container, record.seq)
             connection.execute(
-                "INSERT INTO record SELECT ?, ?, hash, identity, ?, ?, 1, 1, NULL, ?, ?, ?, ? FROM record LIMIT 1",
-                (
-                    id,
-                    container,
-                    record.partition,
-                    record.key,
-                    record.lsn,
-                    exact_anchor(record),
-                    checksum(record),
-                    record.value,
-                ),
+                "INSERT INTO record SELECT ?, ?, hash, identity, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM record LIMIT 1",
+                (id, container, record.partition, record.key, *state_columns(record)),
             )
             dates = [] if missing and record is first else [date for _, date in record.dates]
             for date in [*dates, *([777] if extra and record is second else [])]:

@@ -141,6 +141,9 @@ def _hash(version: int, data: bytes) -> bytes:
 def _encode_partition(version: int, values: KeyValues) -> bytes:
     # Layout: all hashes, then all values. The hashes give the order, and the values tell apart keys whose hashes
     # collide.
+    if len(values) == 1:
+        data = encode_component(values[0])
+        return _hash(version, data) + data
     components = [encode_component(value) for value in values]
     return b"".join([*[_hash(version, data) for data in components], *components])
 

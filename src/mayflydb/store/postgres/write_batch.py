@@ -10,7 +10,7 @@ from mayflydb.store import interface
 from mayflydb.store.postgres import citus, history
 from mayflydb.store.postgres.reads import Connection, entry_columns
 from mayflydb.store.postgres.statement import Statement
-from mayflydb.store.rows import checksum, clamp, column_anchor, exact_anchor, hash_number, identity_number
+from mayflydb.store.rows import clamp, hash_number, identity_number, state_columns
 
 _STATE = "written, anchor, override, lsn, exact_anchor, checksum, value"
 _STATE_TYPES = "bigint[], {5}::bigint[], {6}::bigint[], {7}::bigint[], {8}::text[], {9}::bigint[], {10}::bytea[]"
@@ -131,12 +131,12 @@ class WriteBatch:
             )
         if self._inserted:
             rows = (
-                (*place, identity_number(r.partition, r.key), r.partition, r.key, *_state(r))
+                (*place, identity_number(r.partition, r.key), r.partition, r.key, *state_columns(r))
                 for place, r in self._inserted.items()
             )
             statement.add("inserted", _INSERT, *_columns(rows))
         if self._updated:
-            rows = ((*place, self._read.get(place), *_state(r)) for place, r in self._updated.items())
+            rows = ((*place, self._read.get(place), *state_columns(r)) for place, r in self._updated.items())
             self._add_guarded(statement, "updated", _UPDATE, _columns(rows))
         if self._entries:
             self._add_entries(statement)
@@ -184,11 +184,6 @@ def _place(container: int, record: Record) -> Place:
 
 def _columns(rows: Iterable[tuple[Any, ...]]) -> list[list[Any]]:
     return [list(column) for column in zip(*rows, strict=True)]
-
-
-def _state(record: Record) -> tuple[Any, ...]:
-    life = (record.written, column_anchor(record), record.override, record.lsn)
-    return (*life, exact_anchor(record), checksum(record), record.value)
 
 
 def _event(n: int, e: Expiry) -> tuple[Any, ...]:

@@ -13,13 +13,11 @@ from mayflydb.model.record import Expiry
 from mayflydb.store import interface
 from mayflydb.store.rows import (
     SEQ_MASK,
-    checksum,
     clamp,
-    column_anchor,
-    exact_anchor,
     fit,
     hash_number,
     identity_number,
+    state_columns,
 )
 from mayflydb.store.sqlite.counters import Counters
 from mayflydb.store.sqlite.history import add_expired_versions, clear_history, forget, remember
@@ -43,15 +41,7 @@ _EVENT = (
 def put(connection: apsw.Connection, counters: Counters, change: interface.Put) -> None:
     record = change.record
     rowid = row_id(change.container, record.seq)
-    state = (
-        record.written,
-        column_anchor(record),
-        record.override,
-        record.lsn,
-        exact_anchor(record),
-        checksum(record),
-        record.value,
-    )
+    state = state_columns(record)
     if change.insert:
         partition, key = record.partition, record.key
         numbers = (hash_number(partition), identity_number(partition, key))

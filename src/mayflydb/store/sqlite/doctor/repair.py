@@ -17,7 +17,7 @@ import apsw
 
 from mayflydb.model.due import date_key
 from mayflydb.model.errors import Conflict
-from mayflydb.model.record import Kind, Record
+from mayflydb.model.record import Kind
 from mayflydb.store.findings import Expected, Facts, Repaired, ReportProgress, Tally
 from mayflydb.store.interface import CatalogRow
 from mayflydb.store.rows import (
@@ -25,11 +25,9 @@ from mayflydb.store.rows import (
     HISTORY_COLUMNS,
     SEQ_BITS,
     SEQ_MASK,
-    checksum,
-    column_anchor,
-    exact_anchor,
     hash_number,
     identity_number,
+    state_columns,
 )
 from mayflydb.store.sqlite.connection import check_library, open_file
 from mayflydb.store.sqlite.doctor.contents import RECORD, index_counts, is_version, lost_ids, read_record
@@ -182,7 +180,7 @@ class _Copy:
         lsn, seq = self._highest.get(container, (0, 0))
         self._highest[container] = max(lsn, record.lsn), max(seq, record.seq)
         numbers = hash_number(record.partition), identity_number(record.partition, record.key)
-        return (id, container, *numbers, record.partition, record.key, *_state(record))
+        return (id, container, *numbers, record.partition, record.key, *state_columns(record))
 
     def _name_lost_records(self) -> None:
         missing = self._missing()
@@ -282,18 +280,6 @@ class _Copy:
                     "UPDATE catalog SET lsn = max(lsn, ?), seq = max(seq, ?) WHERE id = ?", (lsn, seq, container)
                 )
             self._new.pragma("user_version", FORMAT)
-
-
-def _state(record: Record) -> tuple[Any, ...]:
-    return (
-        record.written,
-        column_anchor(record),
-        record.override,
-        record.lsn,
-        exact_anchor(record),
-        checksum(record),
-        record.value,
-    )
 
 
 def _batches(rows: Iterator[Any]) -> Iterator[list[Any]]:
