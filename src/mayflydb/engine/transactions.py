@@ -14,7 +14,7 @@ from mayflydb.expiry.rules import Rule
 from mayflydb.model.errors import OwnerNotFound
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record
-from mayflydb.store.interface import Change, LoadRow, Read, ask
+from mayflydb.store.interface import CatalogRow, Change, LoadRow, Read
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ class WriteTransaction:
         """
         space = self._spaces.get(container)
         if space is None:
-            row = yield from ask(LoadRow(container))
+            row: CatalogRow | None = yield LoadRow(container)
             if row is None:
                 raise OwnerNotFound(OWNER_MISSING)
             space = self._spaces[container] = Workspace(

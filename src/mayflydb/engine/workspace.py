@@ -227,7 +227,9 @@ class Workspace:
     def _get(self, partition: bytes, key: bytes) -> Generator[Read[Any], Any, Record | None]:
         if (partition, key) in self._records:
             return self._records[partition, key]
-        return (yield from ask(Get(self._container, partition, key)))
+        # Without `ask`, which is a generator of its own: every write passes here.
+        stored: Record | None = yield Get(self._container, partition, key)
+        return stored
 
     def current_version(self, record: Record) -> Record | None:
         """Return a stored record with this transaction's writes; None: removed."""

@@ -97,7 +97,8 @@ class Writer:
                 # A renamed file gets all acknowledged writes: its log was perhaps not renamed with it.
                 self._complete = False
                 await self._run_on_thread(partial(self._log.checkpoint, apsw.SQLITE_CHECKPOINT_TRUNCATE))
-            await self._look_at_disk()
+            if self._is_look_due():
+                await self._look_at_disk()
             while (urgency := queues.next_urgency()) is not None:
                 began = self._stopwatch()
                 if urgency == "user":
@@ -107,13 +108,17 @@ class Writer:
                 queues.charge(urgency, began)
                 if self._log is not None and self._log.is_due:
                     await self._run_on_thread(self._log.maintain)
-                await self._look_at_disk()
+                if self._is_look_due():
+                    await self._look_at_disk()
+
+    def _is_look_due(self) -> bool:
+        return self._space is not None and self._log is not None and self._space.is_due(self._log.written)
 
     async def _look_at_disk(self) -> None:
-        """Look at the free space, if a look is due. While it is short, the next look does not wait for a write."""
+        """Look at the free space. While it is short, the next look does not wait for a write."""
         space, log = self._space, self._log
-        if space is None or log is None or not space.is_due(log.written):
-            return
+        assert space is not None
+        assert log is not None
 
         def look() -> bool:
             space.look()

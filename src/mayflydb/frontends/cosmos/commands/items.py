@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 from mayflydb.engine import prices
-from mayflydb.engine.commands import Change, Command, Draft, Mode, Written
+from mayflydb.engine.commands import Change, Command, Draft, Mode
 from mayflydb.engine.reads import record_at
 from mayflydb.evaluation.statement import CHEAP_BYTES
 from mayflydb.frontends.cosmos import patch as patches
@@ -139,13 +139,21 @@ async def delete(call: CosmosCall) -> Response:
     partition = admit_partition(call, view, prices.likely, Mode.DELETE, 0)
     key, seq = await resolve_address(call, view, record_finder(call, view, partition))
     command = Command(Mode.DELETE, partition, key, None, call.expected_lsn(view.id), seq=seq)
-    written = await _commit(call, view, command)
+    try:
+        written = await call.engine.write(view.id, command, call.now)
+    except MayflyError as error:
+        await _add_headers(error, call, view, command)
+        raise
     lsn = await call.engine.lsn(view.id)
     return Response(204, b"", view.item_headers(partition, lsn), prices.charge(written))
 
 
 async def _commit_and_answer(call: CosmosCall, view: ContainerView, command: Command) -> Response:
-    written = await _commit(call, view, command)
+    try:
+        written = await call.engine.write(view.id, command, call.now)
+    except MayflyError as error:
+        await _add_headers(error, call, view, command)
+        raise
     record = written.record
     view.known_lsn = max(view.known_lsn, record.lsn)
     headers = view.item_headers(command.partition, record.lsn)
@@ -155,14 +163,10 @@ async def _commit_and_answer(call: CosmosCall, view: ContainerView, command: Com
     return Response(201 if written.created else 200, body, headers, prices.charge(written))
 
 
-async def _commit(call: CosmosCall, view: ContainerView, command: Command) -> Written:
-    try:
-        return await call.engine.write(view.id, command, call.now)
-    except MayflyError as error:
-        # Clients read session tokens from refusals too.
-        headers = view.item_headers(command.partition, await call.engine.lsn(view.id))
-        error.detail = {"charge": prices.MISS, **error.detail, "headers": headers}
-        raise
+async def _add_headers(error: MayflyError, call: CosmosCall, view: ContainerView, command: Command) -> None:
+    """Add a session token to the refusal of a write: clients read it from refusals too."""
+    headers = view.item_headers(command.partition, await call.engine.lsn(view.id))
+    error.detail = {"charge": prices.MISS, **error.detail, "headers": headers}
 
 
 def build_patch_change(call: CosmosCall, view: ContainerView, partition: bytes, patch: patches.Patch) -> Change:

@@ -176,10 +176,12 @@ def _find_post_route(request: Request) -> Route | None:
     """Return the route of a POST on a feed that is no create: plan, batch, query or upsert, checked in this order."""
     headers, resource = request.headers, request.target.resource
     if resource is Resource.ITEM:
-        if request.flag(IS_QUERY_PLAN):
+        if IS_QUERY_PLAN in headers and request.flag(IS_QUERY_PLAN):
             return _PLAN
-        if request.flag(IS_BATCH):
+        if IS_BATCH in headers and request.flag(IS_BATCH):
             return _BATCH
-    if request.flag(IS_QUERY) or headers.get(CONTENT_TYPE, b"").startswith(b"application/query+json"):
+    if (IS_QUERY in headers and request.flag(IS_QUERY)) or headers.get(CONTENT_TYPE, b"").startswith(
+        b"application/query+json"
+    ):
         return QUERIES.get(resource)
     return UPSERTS.get(resource) if request.flag(IS_UPSERT) else None
