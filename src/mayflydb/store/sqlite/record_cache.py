@@ -93,11 +93,17 @@ class PendingRecords:
 
     def put(self, container: int, record: Record) -> None:
         """Note a record that the transaction wrote."""
-        self._records[container, record.partition, record.key] = record
+        self._note(container, record.partition, record.key, record)
 
     def delete(self, container: int, record: Record) -> None:
         """Note a record that the transaction removed."""
-        self._records[container, record.partition, record.key] = None
+        self._note(container, record.partition, record.key, None)
+
+    def _note(self, container: int, partition: bytes, key: bytes, record: Record | None) -> None:
+        if len(self._records) >= LARGE_TRANSACTION:
+            self._swept.update({container for container, _, _ in self._records})
+            self._records.clear()
+        self._records[container, partition, key] = record
 
     def sweep(self, container: int) -> None:
         """Note that records of a container were removed in SQL, so that only the tables know which."""
@@ -117,10 +123,6 @@ class PendingRecords:
             recent.clear()
         for container in self._swept:
             recent.forget_container(container)
-        if len(self._records) > LARGE_TRANSACTION:
-            for container in {container for container, _, _ in self._records}:
-                recent.forget_container(container)
-            self._records.clear()
         for (container, partition, key), record in self._records.items():
             if record is None:
                 recent.forget(container, partition, key)

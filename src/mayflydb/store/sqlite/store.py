@@ -175,6 +175,8 @@ class SqliteStore:
         if self._lost is not None:
             raise Unavailable(self._lost)
         kind = type(request)
+        if self._writer.uncommitted is not None and kind in ANSWERS and not self._is_cached(request):
+            await self._writer.wait_for_commit()
         if kind is Get:
             return self._get(request)  # type: ignore[arg-type, return-value]  # Get is a Read[Record | None].
         find = ANSWERS.get(kind)
@@ -189,6 +191,11 @@ class SqliteStore:
         except (apsw.Error, Corrupt) as error:
             raise self._read_error(error) from error
         return answer
+
+    def _is_cached(self, request: Read[Any]) -> bool:
+        """Return whether the answer is in the cache of records, which holds committed ones alone."""
+        recent = self._transaction.recent
+        return isinstance(request, Get) and recent.get(request.container, request.partition, request.key) is not None
 
     def _get(self, request: Get) -> Record | None:
         recent = self._transaction.recent

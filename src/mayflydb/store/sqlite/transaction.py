@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Generator, Iterator, Sequence
+from itertools import groupby
+from typing import Any, Final, TypeVar, cast
 
 import apsw
 
@@ -11,7 +12,7 @@ from mayflydb.model.errors import Corrupt
 from mayflydb.model.record import Record
 from mayflydb.store import interface
 from mayflydb.store.sqlite.catalog import Catalog
-from mayflydb.store.sqlite.changes import APPLY
+from mayflydb.store.sqlite.changes import APPLY, insert_all
 from mayflydb.store.sqlite.counters import Counters
 from mayflydb.store.sqlite.damage import Damage
 from mayflydb.store.sqlite.reads import ANSWERS, get
@@ -78,13 +79,28 @@ class Transaction:
         if self.space is not None and self.space.is_short and grows(outcome.changes, self._has_row):
             raise self.space.refuse()
         purged: list[interface.Purged] = []
-        for number, change in enumerate(outcome.changes, 1):
-            done = self._apply(change)
-            if done is not None:
-                purged.append(done)
-            if not number % STEP:
+        changes = outcome.changes
+        for first in range(0, len(changes), STEP):
+            if first:
                 yield
+            step = changes[first : first + STEP]
+            if len(step) < STEP:
+                purged += [done for change in step if (done := self._apply(change)) is not None]
+            else:
+                purged += self._apply_step(step)
         return outcome.reply, tuple(purged)
+
+    def _apply_step(self, changes: Sequence[interface.Change]) -> Iterator[interface.Purged]:
+        """Apply changes in their order, inserts that follow each other at once."""
+        for inserts, run in groupby(changes, key=_is_insert):
+            if not inserts:
+                yield from [done for change in run if (done := self._apply(change)) is not None]
+                continue
+            self.changed = True
+            puts = cast("list[interface.Put]", list(run))
+            for put in puts:
+                self._pending.put(put.container, put.record)
+            insert_all(self.connection, puts)
 
     def _drive(self, decision: interface.Decision[T]) -> Generator[None, None, interface.Outcome[T]]:
         answer: Any = None
@@ -175,3 +191,7 @@ class Transaction:
             self.connection.execute(f"DELETE FROM {table}")
         self.catalog.clear()
         self._pending.empty()
+
+
+def _is_insert(change: interface.Change) -> bool:
+    return isinstance(change, interface.Put) and change.insert

@@ -38,8 +38,8 @@ SLICE_US = 2_000
 class Writer:
     """The single writer of a database.
 
-    `thread` None: a memory database, where a commit waits for nothing and readers share the connection, so a group must end
-    before other tasks run. `halt` ends the process: after a failed fsync the content of the disk is unknown.
+    `thread` None: a memory database, where a commit waits for nothing and readers share the connection, so that reads wait while
+    a write is half applied. `halt` ends the process: after a failed fsync the content of the disk is unknown.
     """
 
     def __init__(
@@ -58,6 +58,8 @@ class Writer:
         """True: the disk may hold a commit that failed. The next commit is written over it, at the same place of the log."""
         self._log = log
         self._thread = thread
+        self.uncommitted: asyncio.Future[None] | None = None
+        """Set while a connection that readers share has changes of a write that is not finished; done after their commit."""
         self._halt = halt
         self._stopwatch = stopwatch
         self._queues = WriteQueues(stopwatch)
@@ -103,6 +105,7 @@ class Writer:
                 began = self._stopwatch()
                 if urgency == "user":
                     await self._run_group(queues.queues["user"], GROUP_LIMIT)
+                    self._release_readers()
                 else:
                     await self._sweep(queues.queues["sweep"])
                 queues.charge(urgency, began)
@@ -142,12 +145,12 @@ class Writer:
             began = started = self._stopwatch()
             while queue and len(done) < limit:
                 for _ in self._decide(queue.popleft(), done):
-                    if self._stopwatch() - started > SLICE_US and self._may_pause:
-                        await asyncio.sleep(0)
+                    if self._stopwatch() - started > SLICE_US:
+                        await self._pause()
                         started = self._stopwatch()
                 if self._stopwatch() - started > SLICE_US:
                     if self._thread is None:
-                        # Readers share the connection and would see uncommitted rows: the group ends here instead.
+                        # Readers share the connection and would have to wait: the group ends here instead.
                         break
                     await asyncio.sleep(0)
                     started = self._stopwatch()
@@ -182,10 +185,21 @@ class Writer:
     def _is_short(self) -> bool:
         return self._space is not None and self._space.is_short
 
-    @property
-    def _may_pause(self) -> bool:
-        """True if other tasks may run now without reading uncommitted changes of this transaction."""
-        return self._thread is not None or not self._transaction.changed
+    async def _pause(self) -> None:
+        """Let other tasks run. Those that read wait if they would see uncommitted changes."""
+        if self._thread is None and self._transaction.changed and self.uncommitted is None:
+            self.uncommitted = self._loop.create_future()
+        await asyncio.sleep(0)
+
+    def _release_readers(self) -> None:
+        if self.uncommitted is not None:
+            self.uncommitted.set_result(None)
+            self.uncommitted = None
+
+    async def wait_for_commit(self) -> None:
+        """Wait until a connection that readers share has no uncommitted changes."""
+        while self.uncommitted is not None:
+            await asyncio.shield(self.uncommitted)
 
     def _decide(self, job: QueuedWrite, done: list[tuple[QueuedWrite, Any, Any]]) -> Iterator[None]:
         """Run one write, in steps, and add it to `done`."""
