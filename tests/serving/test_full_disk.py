@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,21 +23,29 @@ from served import START, Http, port_of
 FULL = "99999999GB"
 """A limit that no disk has free."""
 
+TTL = 100
+"""Seconds, of the items."""
+
+
+def fill_shop(server: RunningServer, ttl: int) -> None:
+    """Write two records of each protocol. `ttl`: of Cosmos DB's container."""
+    database = server.cosmos.client().create_database("shop")
+    container = database.create_container("c", partition_key=PartitionKey("/id"), default_ttl=ttl)
+    with server.mongo.client() as client:
+        for id in ("1", "2"):
+            container.create_item({"id": id})
+            client["shop"]["c"].insert_one({"_id": id})
+    with server.ydb.driver() as driver, ydb.QuerySessionPool(driver) as pool:
+        pool.execute_with_retries("CREATE TABLE c (id Utf8 NOT NULL, PRIMARY KEY (id))")
+        pool.execute_with_retries("UPSERT INTO c (id) VALUES ('1'u), ('2'u)")
+
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     """A file with two records of each protocol."""
     path = tmp_path / "x.db"
     with mayflydb.serve(path, storage_reserve="1MiB", clock="virtual", clock_start=START) as server:
-        database = server.cosmos.client().create_database("shop")
-        container = database.create_container("c", partition_key=PartitionKey("/id"), default_ttl=100)
-        with server.mongo.client() as client:
-            for id in ("1", "2"):
-                container.create_item({"id": id})
-                client["shop"]["c"].insert_one({"_id": id})
-        with server.ydb.driver() as driver, ydb.QuerySessionPool(driver) as pool:
-            pool.execute_with_retries("CREATE TABLE c (id Utf8 NOT NULL, PRIMARY KEY (id))")
-            pool.execute_with_retries("UPSERT INTO c (id) VALUES ('1'u), ('2'u)")
+        fill_shop(server, TTL)
     return path
 
 
@@ -66,7 +75,7 @@ def test_cosmos(server: RunningServer) -> None:
     ready = Http(port_of(server)).get("ready")
     assert ready["ready"] and ready["disk"].startswith("full: ")
     # What is due is purged, and hidden meanwhile.
-    server.clock.advance(seconds=100)
+    server.clock.advance(seconds=TTL)
     assert list(container.read_all_items()) == []
     assert [event.id for event in server.events.expired] == ["2"]
 
@@ -120,33 +129,87 @@ def test_a_new_file_on_a_full_disk_is_served_without_writes(tmp_path: Path) -> N
         assert (error.value.status_code, error.value.sub_status) == (403, 1014)
 
 
+# A statement finds the disk full, or COMMIT does.
+FULL_AT = {
+    "write": "CREATE TRIGGER filled BEFORE INSERT ON mayfly.record",
+    "commit": "CREATE CONSTRAINT TRIGGER filled AFTER INSERT ON mayfly.record INITIALLY DEFERRED FOR EACH ROW",
+}
 FILL = """
-CREATE FUNCTION mayfly.fill() RETURNS trigger AS $$ BEGIN
+CREATE OR REPLACE FUNCTION mayfly.fill() RETURNS trigger AS $$ BEGIN
   RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = 'disk_full';
 END $$ LANGUAGE plpgsql;
-CREATE TRIGGER filled BEFORE INSERT ON mayfly.record EXECUTE FUNCTION mayfly.fill();
 """
 
 
-def test_the_full_disk_of_a_database(postgres: Cluster) -> None:
-    """An error of the database before its commit: nothing was done, and reads and deletes go on."""
-    url = postgres.fresh()
+@contextmanager
+def filled(url: str, moment: str) -> Iterator[None]:
+    """The disk of a database is full."""
 
     async def run(statements: str) -> None:
         connection = await asyncpg.connect(url)
         await connection.execute(statements)
         await connection.close()
 
+    asyncio.run(run(f"{FILL}{FULL_AT[moment]} EXECUTE FUNCTION mayfly.fill()"))
+    try:
+        yield
+    finally:
+        asyncio.run(run("DROP TRIGGER filled ON mayfly.record"))
+
+
+@pytest.fixture(scope="module")
+def shared(postgres: Cluster) -> Iterator[tuple[str, RunningServer]]:
+    """A database and a server over it, with two records of each protocol."""
+    url = postgres.fresh()
     with mayflydb.serve(storage=url) as server:
-        database = server.cosmos.client().create_database("shop")
-        container = database.create_container("c", PartitionKey("/id"))
-        for id in ("1", "2"):
-            container.create_item({"id": id})
-        asyncio.run(run(FILL))
+        fill_shop(server, -1)
+        yield url, server
+
+
+@pytest.mark.parametrize("moment", FULL_AT)
+def test_cosmos_over_a_database(shared: tuple[str, RunningServer], moment: str) -> None:
+    """An error of the database before its commit: nothing was done, and reads and deletes go on."""
+    url, server = shared
+    container = server.cosmos.client().get_database_client("shop").get_container_client("c")
+    container.upsert_item({"id": "1"})
+    with filled(url, moment):
         with pytest.raises(CosmosHttpResponseError) as error:
             container.create_item({"id": "3"})
         assert (error.value.status_code, error.value.sub_status) == (403, 1014)
         container.delete_item("1", "1")
-        asyncio.run(run("DROP TRIGGER filled ON mayfly.record"))
-        container.create_item({"id": "4"})
-        assert [item["id"] for item in container.read_all_items()] == ["2", "4"]
+        assert [item["id"] for item in container.read_all_items()] == ["2"]
+    container.create_item({"id": "3"})
+    container.delete_item("3", "3")
+
+
+@pytest.mark.parametrize("moment", FULL_AT)
+def test_mongo_over_a_database(shared: tuple[str, RunningServer], moment: str) -> None:
+    url, server = shared
+    with server.mongo.client() as client:
+        documents = client["shop"]["c"]
+        documents.update_one({"_id": "1"}, {"$set": {"a": 1}}, upsert=True)
+        with filled(url, moment):
+            with pytest.raises(OperationFailure) as error:
+                documents.insert_one({"_id": "3"})
+            assert error.value.code == 14031
+            assert not error.value.has_error_label("RetryableWriteError")
+            assert documents.delete_one({"_id": "1"}).deleted_count == 1
+            assert [document["_id"] for document in documents.find()] == ["2"]
+        documents.insert_one({"_id": "3"})
+        documents.delete_one({"_id": "3"})
+
+
+@pytest.mark.parametrize("moment", FULL_AT)
+def test_ydb_over_a_database(shared: tuple[str, RunningServer], moment: str) -> None:
+    url, server = shared
+    with server.ydb.driver() as driver, ydb.QuerySessionPool(driver) as pool:
+        pool.execute_with_retries("UPSERT INTO c (id) VALUES ('1'u)")
+        with filled(url, moment):
+            once = ydb.RetrySettings(max_retries=0)
+            with pytest.raises(ydb.issues.Overloaded, match="disk is full"):
+                pool.execute_with_retries("UPSERT INTO c (id) VALUES ('3'u)", retry_settings=once)
+            pool.execute_with_retries("DELETE FROM c WHERE id = '1'u")
+            (result,) = pool.execute_with_retries("SELECT id FROM c")
+            assert [row.id for row in result.rows] == ["2"]
+        pool.execute_with_retries("UPSERT INTO c (id) VALUES ('3'u)")
+        pool.execute_with_retries("DELETE FROM c WHERE id = '3'u")
