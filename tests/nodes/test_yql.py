@@ -163,11 +163,14 @@ def test_a_snapshot_has_no_past_of_other_nodes(databases: Databases) -> None:
 
     async def work(one: Node, other: Node) -> None:
         await one.run(TABLE)
-        await one.run("UPSERT INTO t (id, a) VALUES (1, 10), (2, 20)")
+        await one.run("UPSERT INTO t (id, a) VALUES (1, 10), (2, 20), (4, 40)")
         id = await one.begin("SELECT a FROM t WHERE id = 2", "snapshot_read_only")
         await other.run("UPSERT INTO t (id, a) VALUES (1, 11), (3, 30)")
+        await other.run("DELETE FROM t WHERE id = 4")
         assert await one.run("SELECT a FROM t WHERE id = 2", TransactionControl(id=id)) == [(20,)]
         assert await one.run("SELECT a FROM t WHERE id = 3", TransactionControl(id=id)) == []
+        # Nothing is left that would tell of the deletion.
+        assert await one.run("SELECT a FROM t WHERE id = 4", TransactionControl(id=id)) == []
         with pytest.raises(Fault, match="Transaction locks invalidated"):
             await one.run("SELECT a FROM t WHERE id = 1", TransactionControl(id=id))
         assert await one.run("SELECT id, a FROM t", TransactionControl(begin="snapshot_read_only", commit=True)) == [
