@@ -61,7 +61,8 @@ def split(items: Sequence[pytest.Item], stores: Sequence[str]) -> tuple[list[pyt
 def first(items: Sequence[pytest.Item]) -> None:
     """Leave to `make soak` what need not be shown on every store each time.
 
-    The wire tests run on memory, with both clients; on the others, those marked `everywhere` do, with the synchronous one.
+    The wire tests run on memory, with both clients; on the others, those marked `everywhere` do, with the synchronous one. Of
+    tests of every store, those marked `above_stores` run on memory alone.
     The store suite runs on PostgreSQL within its contract only, and the client for JavaScript not at all.
     """
     for item in items:
@@ -75,6 +76,8 @@ def _is_again(item: pytest.Item, params: Mapping[str, object]) -> bool:
         return "aio" in (params.get("flavour"), params.get("client")) or item.get_closest_marker("everywhere") is None
     if params.get("ydb_server", "memory") != "memory":
         return item.get_closest_marker("everywhere") is None
+    if params.get("session_world", "memory") != "memory" and item.get_closest_marker("above_stores") is not None:
+        return True
     if params.get("store") == "postgres":
         return item.path.parent.name == "store_suite"
     return params.get("outcomes") in ELSEWHERE

@@ -107,7 +107,10 @@ def alive(lives: dict[Place, int | None], now: int) -> set[Place]:
     return {place for place, ends in lives.items() if ends is None or now < ends}
 
 
-@pytest.mark.parametrize("hides", [False, True], ids=["show", "hide"])
+# Which rows are hidden the engine decides after a store has read them.
+@pytest.mark.parametrize(
+    "hides", [pytest.param(False, id="show"), pytest.param(True, id="hide", marks=pytest.mark.above_stores)]
+)
 def test_rows_end(world: YdbWorld, hides: bool) -> None:
     """A run that starts before the deadline keeps a row, one that starts at it or later erases it; until then it is seen."""
     lives = made(world, hides)
