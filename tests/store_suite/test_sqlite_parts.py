@@ -184,7 +184,7 @@ def _many(container: int, count: int) -> Decision[int]:
 
 @pytest.mark.parametrize("place", ["file", "memory"])
 def test_others_have_their_turn_while_much_is_decided_and_see_nothing_of_it(tmp_path: Path, place: str) -> None:
-    """A memory database has one connection for all: while a write is half applied, reads of tables wait, and nothing else does."""
+    """A memory database has one connection: while a write is half applied, reads of tables wait, and nothing else does."""
     now, count = 0, 40 * STEP
 
     def stopwatch() -> int:
