@@ -181,8 +181,16 @@ class _Expressions:
         return self.nodes
 
 
+_WITHOUT_EXPRESSION: Final = (int, bool, float)
+
+
 def is_cheap_projection(spec: Document) -> bool:
     """Return True if a projection of find is cheap."""
+    for each in spec.values():
+        if type(each) not in _WITHOUT_EXPRESSION:
+            break
+    else:
+        return True
     try:
         found = _Expressions()
         conditions = 0

@@ -15,6 +15,9 @@ MAX_DEPTH: Final = 200
 
 MIN_DOCUMENT_SIZE: Final = 5
 
+MIN_LEVEL_SIZE: Final = 7
+"""The fewest bytes that a level of nesting takes: a type, the end of an empty name, and an empty document."""
+
 EMBEDDED, ARRAY, CODE_WITH_SCOPE = 0x03, 0x04, 0x0F
 
 _FIXED_SIZES: Final[Mapping[int, int]] = {
@@ -153,6 +156,8 @@ def check_depth(data: bytes, deepest: int = MAX_DEPTH) -> None:
 
     A document that cannot be too deep is not searched for invalid ones.
     """
+    if len(data) < deepest * MIN_LEVEL_SIZE:
+        return
     if sum(map(data.count, (b"\x03", b"\x04", b"\x0f"))) < deepest:
         # Each level has a byte with its type: with fewer such bytes the document cannot be too deep.
         return

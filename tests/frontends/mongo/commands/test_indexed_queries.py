@@ -88,7 +88,7 @@ def test_a_hint_gives_the_order_of_its_index(mongo_client: MongoClient[dict[str,
 
 
 @pytest.mark.parametrize("mongo_server", STORES, indirect=True, scope="module")
-@pytest.mark.parametrize("count, width", [(3, 10), (100, 10), (101, 10), (102, 10), (250, 10), (20, 5000)])
+@pytest.mark.parametrize(("count", "width"), [(3, 10), (100, 10), (101, 10), (102, 10), (250, 10), (20, 5000)])
 def test_few_and_many_documents_of_one_key_are_found(
     mongo_client: MongoClient[dict[str, Any]], count: int, width: int
 ) -> None:

@@ -7,6 +7,7 @@ https://github.com/mongodb/specifications/blob/master/source/retryable-writes/re
 
 from __future__ import annotations
 
+import struct
 from bisect import bisect_right
 from functools import lru_cache
 from hashlib import sha256
@@ -62,6 +63,24 @@ async def read_session_document(engine: Engine, collections: Collections, sessio
     # At instant 0: the collection has no TTL index, so no instant hides a document.
     record = await engine.get(found.node, identity.partition, identity.key, 0)
     return None if record is None else decode(record.value)
+
+
+_INT32: Final = struct.Struct("<i")
+_INT64: Final = struct.Struct("<q")
+_ID_START: Final = 4 + len(b"\x03_id\0")
+_NUMBER_ELEMENT: Final = b"\x12txnNum\0"
+
+
+def _number_of(document: bytes) -> int | None:
+    """Read the number of a session's document without decoding it; None where it does not stand behind `_id`."""
+    if document[4:_ID_START] != b"\x03_id\0":
+        return None
+    start = _ID_START + _INT32.unpack_from(document, _ID_START)[0]
+    number = start + len(_NUMBER_ELEMENT)
+    if document[start:number] != _NUMBER_ELEMENT:
+        return None
+    last: int = _INT64.unpack_from(document, number)[0]
+    return last
 
 
 class CommitMarker:
@@ -130,6 +149,10 @@ class RetryableWrite:
         identity = self._identity
         record = yield from workspace.get(identity.partition, identity.key)
         if record is None:
+            return
+        before = _number_of(record.value)
+        if before is not None and before < self._number:
+            # The usual case: a new write, which needs no answers of the one before.
             return
         kept = decode(record.value)
         last = int(kept["txnNum"])

@@ -52,7 +52,7 @@ class Plan(msgspec.Struct, frozen=True):
     `scan` reads all documents in natural order, reversed if `descending`.
     `ranges` are half open, ascending and disjoint, over the keys of `indexes.keys`. `sorted`: the documents come in the
     requested order, except those whose keys share a `keys.truncated_prefix`. `duplicates`: a document may come several times;
-    the first counts. `bounds`: the intervals of each path, printed.
+    the first counts. `fields`: those of `index`, or `words` those of a text search, for `bounds`.
     """
 
     kind: Literal["none", "ids", "seek", "walk", "either", "scan"]
@@ -63,8 +63,16 @@ class Plan(msgspec.Struct, frozen=True):
     sorted: bool = False
     duplicates: bool = False
     multikey: bool = False
-    bounds: Document | None = None
+    fields: tuple[_IndexField, ...] = ()
+    words: tuple[str, ...] | None = None
     branches: tuple[Plan, ...] = ()
+
+    @property
+    def bounds(self) -> Document | None:
+        """The intervals of each path, printed: explain alone shows them."""
+        if self.words is not None:
+            return {"_fts": [f'["{word}", "{word}"]' for word in self.words]}
+        return explain_bounds(self.fields) if self.fields else None
 
 
 class _IndexField(NamedTuple):
@@ -268,7 +276,7 @@ def _build_plan(request: _PlanRequest, spec: IndexSpec, fields: Sequence[_IndexF
         # A seek returns each document once; a walk returns it once for each of its keys.
         duplicates=repeats and bool(direction),
         multikey=repeats,
-        bounds=explain_bounds(fields),
+        fields=tuple(fields),
     )
 
 
@@ -424,7 +432,7 @@ def _plan_by_text(request: _PlanRequest) -> Plan:
         ranges=ranges,
         sorted=not request.sort,
         multikey=True,
-        bounds={"_fts": [f'["{word}", "{word}"]' for word in words]},
+        words=tuple(words),
     )
 
 

@@ -6,6 +6,7 @@ Rules and texts: https://github.com/mongodb/mongo `src/mongo/db/catalog/index_ke
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -53,6 +54,14 @@ _ID_FIELDS: Final = frozenset({"v", "key", "name", "ns", "collation"})
 _TS_FIELDS: Final = frozenset({"v", "key", "name", "ns", "background", "expireAfterSeconds"})
 
 
+@lru_cache(maxsize=4096)
+def _kind_of(key: KeyPattern) -> Literal["ordered", "hashed", "text", "wildcard"]:
+    if any(path.rpartition(".")[2] == "$**" for path, direction in key if direction != "text"):
+        return "wildcard"
+    directions = [direction for _, direction in key]
+    return "hashed" if "hashed" in directions else "text" if "text" in directions else "ordered"
+
+
 class IndexSpec(msgspec.Struct, frozen=True):
     """The specification of one index.
 
@@ -79,10 +88,7 @@ class IndexSpec(msgspec.Struct, frozen=True):
     @property
     def kind(self) -> Literal["ordered", "hashed", "text", "wildcard"]:
         """The kind of the index's keys."""
-        if any(path.rpartition(".")[2] == "$**" for path, direction in self.key if direction != "text"):
-            return "wildcard"
-        directions = [direction for _, direction in self.key]
-        return "hashed" if "hashed" in directions else "text" if "text" in directions else "ordered"
+        return _kind_of(self.key)
 
     @property
     def text(self) -> TextIndex | None:
