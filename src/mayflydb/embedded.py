@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import msgspec
 
 from mayflydb.announcement import Announcement
-from mayflydb.config import MEMORY, TABLE, Given, Row, Settings, file_url, load
+from mayflydb.config import MEMORY, TABLE, RawValue, Row, Settings, file_url, load
 from mayflydb.model.durations import parse_instant, parse_span
 from mayflydb.model.instant import Instant, from_datetime, to_datetime
 
@@ -278,16 +278,16 @@ def settings_from(path: str | Path | None, memory: bool, keywords: Mapping[str, 
     for name in keywords:
         if name not in rows:
             raise TypeError(f"there is no setting {name!r}; those that exist: {', '.join(sorted(rows))}")
-    given = {rows[name].key: Given(value, f"keyword {name}") for name, value in keywords.items()}
+    given = {rows[name].key: RawValue(value, f"keyword {name}") for name, value in keywords.items()}
     if memory + (path is not None) + ("storage" in keywords) > 1:
         raise TypeError("one of path, memory and storage")
     if memory:
-        given["storage.url"] = Given(MEMORY, "keyword memory")
+        given["storage.url"] = RawValue(MEMORY, "keyword memory")
     elif path is not None:
         if "://" in str(path):
             # The message does not repeat the value, which may hold a password.
             raise TypeError("path is a file's; a URL goes into storage=")
-        given["storage.url"] = Given(file_url(Path(path)), "path")
+        given["storage.url"] = RawValue(file_url(Path(path)), "path")
     return load(given, environ={}, search=False).settings
 
 

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from mayflydb.announcement import StartFailed
-from mayflydb.config import TABLE, Given, Loaded, Settings, load
+from mayflydb.config import TABLE, LoadedSettings, RawValue, Settings, load
 from mayflydb.config.values import Advertised
 from mayflydb.frontends.mongo.options import CollectionOptions, DatabaseOptions
 from mayflydb.model.instant import MILLISECOND, MINUTE, SECOND
 
 
-def by_flag(**values: Any) -> dict[str, Given]:
-    return {name.replace("__", "."): Given(value, "flag") for name, value in values.items()}
+def by_flag(**values: Any) -> dict[str, RawValue]:
+    return {name.replace("__", "."): RawValue(value, "flag") for name, value in values.items()}
 
 
-def read(environ: dict[str, str] | None = None, toml: str = "", **flags: Any) -> Loaded:
+def read(environ: dict[str, str] | None = None, toml: str = "", **flags: Any) -> LoadedSettings:
     if toml:
         Path("mayfly.toml").write_text(toml, encoding="utf-8")
     return load(by_flag(**flags), environ or {})
@@ -182,7 +182,7 @@ def test_the_first_file_found_is_the_only_one(tmp_path: Path) -> None:
     ],
 )
 def test_values(key: str, raw: Any, path: str, value: object) -> None:
-    found: Any = load({key: Given(raw, "flag")}, {}).settings
+    found: Any = load({key: RawValue(raw, "flag")}, {}).settings
     for name in path.split("."):
         found = getattr(found, name)
     assert found == value
@@ -485,7 +485,7 @@ def test_shown_values_can_be_put_into_a_file() -> None:
         storage__url="memory",
     )
     shown = {key: value for key, value, _ in loaded.list_values()}
-    again = load({key: Given(value, "file") for key, value in shown.items()}, {})
+    again = load({key: RawValue(value, "file") for key, value in shown.items()}, {})
     assert again.settings == loaded.settings
     assert shown["clock.start"] == "1970-01-01T00:00:00Z"
     assert shown["ttl.sweep_interval"] == "1m30s"

@@ -168,7 +168,7 @@ def skipping(self: Transaction, request: Allocate) -> Awaitable[tuple[int, int]]
     return allocate(self, request)
 
 
-holders, allocate = reads.holders, Transaction._allocate
+holders, allocate = reads.entry_owners, Transaction._allocate
 FAULTS: dict[str, AbstractContextManager[object]] = {
     "no lock": patch.object(reads, "lock_rows", unlocked),
     "a guess believed": patch.object(reads, "get_many_locked", believing),

@@ -129,7 +129,7 @@ def test_after_everything_is_gone_or_may_be_nothing_is_known(end: str) -> None:
     recent.keep(C, record(b"a"))
     touched = PendingRecords(recent)
     if end == "commit":
-        touched.empty()
+        touched.remove_all()
         assert touched.get(C, b"p", b"a") is None
         touched.commit()
     else:

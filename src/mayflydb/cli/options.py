@@ -10,7 +10,7 @@ import click
 
 from mayflydb.announcement import StartFailed
 from mayflydb.cli.admin import CommandFailed
-from mayflydb.config import MEMORY, TABLE, Given, Loaded, Row, file_url, load, without_secrets
+from mayflydb.config import MEMORY, TABLE, LoadedSettings, RawValue, Row, file_url, load, without_secrets
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -87,7 +87,7 @@ def _parameter(row: Row) -> str:
     return "set_" + row.key.replace(".", "_")
 
 
-def load_settings(ctx: click.Context, given: Mapping[str, Any]) -> Loaded:
+def load_settings(ctx: click.Context, given: Mapping[str, Any]) -> LoadedSettings:
     """Load the settings from flags, environment and file. CommandFailed for a setting that is refused."""
     try:
         return load(_flags(given), config_file=ctx.find_root().obj["config_file"])
@@ -95,24 +95,24 @@ def load_settings(ctx: click.Context, given: Mapping[str, Any]) -> Loaded:
         raise start_failure(failed) from failed
 
 
-def load_settings_of(ctx: click.Context, storage: str | None) -> Loaded:
+def load_settings_of(ctx: click.Context, storage: str | None) -> LoadedSettings:
     """Load the settings of a command whose only flag for them is `--storage` (None: it was not given)."""
-    flags = {} if storage is None else {"storage.url": Given(storage, "flag --storage")}
+    flags = {} if storage is None else {"storage.url": RawValue(storage, "flag --storage")}
     try:
         return load(flags, config_file=ctx.find_root().obj["config_file"])
     except StartFailed as failed:
         raise start_failure(failed) from failed
 
 
-def _flags(given: Mapping[str, Any]) -> dict[str, Given]:
+def _flags(given: Mapping[str, Any]) -> dict[str, RawValue]:
     flags = {}
     for row in TABLE:
         value = given[_parameter(row)]
         if value is not None and value != ():
-            flags[row.key] = Given(list(value) if row.many else value, f"flag {row.flags[-1]}")
-    storages = [Given(MEMORY, "flag --memory")] if given["memory"] else []
+            flags[row.key] = RawValue(list(value) if row.many else value, f"flag {row.flags[-1]}")
+    storages = [RawValue(MEMORY, "flag --memory")] if given["memory"] else []
     if given["path"] is not None:
-        storages.append(Given(_file_storage(given["path"]), "argument PATH"))
+        storages.append(RawValue(_file_storage(given["path"]), "argument PATH"))
     if "storage.url" in flags:
         storages.append(flags["storage.url"])
     if len(storages) > 1:

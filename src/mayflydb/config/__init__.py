@@ -9,7 +9,7 @@ without its field and a field without its row.
 
 from __future__ import annotations
 
-from mayflydb.config.load import Given, Loaded, find_config_file, load
+from mayflydb.config.load import LoadedSettings, RawValue, find_config_file, load
 from mayflydb.config.row import Row
 from mayflydb.config.settings import (
     ClockSettings,
@@ -29,9 +29,9 @@ __all__ = [
     "TABLE",
     "ClockSettings",
     "CosmosSettings",
-    "Given",
     "LimitSettings",
-    "Loaded",
+    "LoadedSettings",
+    "RawValue",
     "Row",
     "ServerSettings",
     "Settings",

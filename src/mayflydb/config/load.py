@@ -51,14 +51,14 @@ from mayflydb.model.durations import format_span
 from mayflydb.model.instant import to_rfc3339
 
 
-class Given(msgspec.Struct, frozen=True):
+class RawValue(msgspec.Struct, frozen=True):
     """A raw value and its origin: `flag --port`, `variable MAYFLY_SERVER_PORT`, `file /etc/mayfly/mayfly.toml`, `default`."""
 
     value: Any
     origin: str
 
 
-class Loaded(msgspec.Struct, frozen=True):
+class LoadedSettings(msgspec.Struct, frozen=True):
     """The settings, and by key the origin and the parsed value of each."""
 
     settings: Settings
@@ -101,12 +101,12 @@ _SERVICE_LINKS = re.compile(r"MAYFLY_(\w+_)?(SERVICE_(HOST|PORT\w*)|PORT(_\d+_(T
 
 
 def load(
-    flags: Mapping[str, Given] | None = None,
+    flags: Mapping[str, RawValue] | None = None,
     environ: Mapping[str, str] | None = None,
     config_file: str | Path | None = None,
     *,
     search: bool = True,
-) -> Loaded:
+) -> LoadedSettings:
     """Read all settings once. `flags`: raw values by key. `config_file`: the file of -c.
 
     `search`: True to look for a settings file if none was named.
@@ -114,12 +114,12 @@ def load(
     StartFailed with exit code 2 for a value that is wrong or has no effect, and with 4 for one that is not safe.
     """
     environ = os.environ if environ is None else environ
-    given = {row.key: Given(row.default, "default") for row in TABLE}
+    given = {row.key: RawValue(row.default, "default") for row in TABLE}
     given |= _from_file(find_config_file(config_file, environ) if search or config_file else None)
     given |= _from_environment(environ)
     given |= flags or {}
     values = {row.key: _parse(row, given[row.key]) for row in TABLE}
-    loaded = Loaded(
+    loaded = LoadedSettings(
         _assemble(values, _administrator(environ)), {key: source.origin for key, source in given.items()}, values
     )
     _refuse_contradictions(loaded)
@@ -147,7 +147,7 @@ def user_config_directory(environ: Mapping[str, str]) -> Path:
     return (Path(base) if base else Path.home() / ".config") / "mayfly"
 
 
-def _from_file(path: Path | None) -> dict[str, Given]:
+def _from_file(path: Path | None) -> dict[str, RawValue]:
     if path is None:
         return {}
     try:
@@ -158,7 +158,7 @@ def _from_file(path: Path | None) -> dict[str, Given]:
     for key, value in _flatten(tree):
         if key not in _BY_KEY:
             raise StartFailed(f"{path} holds an unknown setting {key}", hint=_suggestion(key, _BY_KEY), exit_code=2)
-        found[key] = Given(value, f"file {path}")
+        found[key] = RawValue(value, f"file {path}")
     return found
 
 
@@ -171,12 +171,12 @@ def _flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
             yield prefix + name, value
 
 
-def _from_environment(environ: Mapping[str, str]) -> dict[str, Given]:
+def _from_environment(environ: Mapping[str, str]) -> dict[str, RawValue]:
     variables = {row.variable: row.key for row in TABLE}
     found = {}
     for name, value in environ.items():
         if name in variables:
-            found[variables[name]] = Given(value, f"variable {name}")
+            found[variables[name]] = RawValue(value, f"variable {name}")
         elif name.startswith("MAYFLY_") and name not in _OTHER_VARIABLES and not _SERVICE_LINKS.fullmatch(name):
             hint = _suggestion(name, (*variables, *_OTHER_VARIABLES))
             raise StartFailed(f"{name} is not a variable that Mayfly knows", hint=hint, exit_code=2)
@@ -188,7 +188,7 @@ def _suggestion(word: str, known: Mapping[str, object] | tuple[str, ...]) -> str
     return f"did you mean {close[0]}?" if close else "`mayfly config show` lists all settings"
 
 
-def _parse(row: Row, given: Given) -> Any:
+def _parse(row: Row, given: RawValue) -> Any:
     try:
         return row.parse(given.value)
     except ValueError as error:
@@ -251,7 +251,7 @@ def _administrator(environ: Mapping[str, str]) -> Administrator | None:
     return Administrator(given["USERNAME"], given["PASSWORD"], Path(file).absolute() if file else None)
 
 
-def _refuse_contradictions(loaded: Loaded) -> None:
+def _refuse_contradictions(loaded: LoadedSettings) -> None:
     """Refuse settings that cannot have an effect, and those that would open the store to strangers."""
     settings = loaded.settings
     if settings.server.port == -1:

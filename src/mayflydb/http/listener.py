@@ -9,7 +9,7 @@ from mayflydb.http.messages import Handler
 from mayflydb.model.quota import Quotas
 from mayflydb.sockets import listener
 from mayflydb.sockets.in_flight import BytesInFlight
-from mayflydb.sockets.listener import CertificateSource, Room
+from mayflydb.sockets.listener import CertificateSource, ListenerLimits
 
 DEFAULTS = Limits()
 
@@ -27,10 +27,10 @@ class Listener(listener.Listener):
     ) -> None:
         work = HttpWork(handler, limits, in_flight)
 
-        def introduce(tls: bool, deadline: float) -> Connection:
+        def build_protocol(tls: bool, deadline: float) -> Connection:
             return Connection(work, "https" if tls else "http", deadline, asyncio.get_running_loop())
 
-        room = Room(
+        listener_limits = ListenerLimits(
             limits.connections,
             limits.deadlines.head,
             limits.deadlines.pause,
@@ -38,4 +38,4 @@ class Listener(listener.Listener):
             limits.listeners,
             "http_connections",
         )
-        super().__init__(introduce, work, certificate, room, quotas)
+        super().__init__(build_protocol, work, certificate, listener_limits, quotas)

@@ -118,15 +118,15 @@ def _take_sockets(settings: Settings) -> list[socket.socket]:
 
 
 def _load_web_app_once(admin: Admin, caller: Caller) -> Callable[[], Handler]:
-    built: list[Handler] = []
+    apps: list[Handler] = []
 
     # Importing Starlette takes time and memory that a server without requests for it does not spend.
     def web() -> Handler:
-        if not built:
+        if not apps:
             from mayflydb.serving.web_app import web_app
 
-            built.append(web_app(admin, caller))
-        return built[0]
+            apps.append(web_app(admin, caller))
+        return apps[0]
 
     return web
 

@@ -32,7 +32,7 @@ from mayflydb.serving.ports import (
 )
 from mayflydb.serving.shared_limits import SharedLimits
 from mayflydb.sockets.in_flight import BytesInFlight
-from mayflydb.sockets.listener import CertificateSource, Listener, ProtocolFactory, Room
+from mayflydb.sockets.listener import CertificateSource, Listener, ListenerLimits, ProtocolFactory
 from mayflydb.sockets.work import ClosedConnection, Served, Work
 from mayflydb.version import __version__
 
@@ -113,24 +113,24 @@ class MongoPort:
             await self._recover(engine, now)
         self._notifier = engine.reaper.notifier
         work = Work(shared.in_flight)
-        made: list[ProtocolFactory] = []
+        factories: list[ProtocolFactory] = []
 
-        def introduce(tls: bool, deadline: float) -> Served:
+        def build_protocol(tls: bool, deadline: float) -> Served:
             if self._ca is not None and not tls:
                 return ClosedConnection()
-            if not made:
+            if not factories:
                 # The front end is loaded by its first connection, which spares memory and time at the start.
-                made.append(self._service(engine, work, now))
-            return made[0](tls, deadline)
+                factories.append(self._service(engine, work, now))
+            return factories[0](tls, deadline)
 
-        room = Room(
+        limits = ListenerLimits(
             self._settings.max_connections,
             FIRST_MESSAGE_SECONDS,
             per_address=shared.per_address,
             listeners=shared.listeners,
             name="mongo_connections",
         )
-        self._listener = Listener(introduce, work, certificate, room, shared.quotas)
+        self._listener = Listener(build_protocol, work, certificate, limits, shared.quotas)
         self._listener.serve(self._sockets)
         # Container tools wait for these words in the log.
         log.info("Waiting for connections of MongoDB's clients on %s", self.address)
@@ -216,11 +216,11 @@ class MongoPort:
         given = self._administrator
         if given is None:
             return ()
-        kept = {}
+        credentials = {}
         for mechanism in scram.ITERATIONS:
             salt = hmac.digest(self._salt_secret, mechanism.encode(), "sha256")[: scram.salt_length(mechanism)]
-            kept[mechanism] = scram.derive_credential(mechanism, given.name, given.password, salt)
-        return (User(given.name, "admin", (Role("root", "admin"),), kept, fixed=True),)
+            credentials[mechanism] = scram.derive_credential(mechanism, given.name, given.password, salt)
+        return (User(given.name, "admin", (Role("root", "admin"),), credentials, fixed=True),)
 
     @cached_property
     def _salt_secret(self) -> bytes:

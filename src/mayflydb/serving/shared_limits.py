@@ -31,11 +31,11 @@ def build_limits(
     quotas = Quotas()
     quotas.get("open_transactions", transactions)
     quotas.get("transaction_bytes", transaction_bytes)
-    in_flight = BytesInFlight(quotas.get("bytes_in_flight", bytes_in_flight), _GiveBack())
+    in_flight = BytesInFlight(quotas.get("bytes_in_flight", bytes_in_flight), _MemoryReturn())
     return SharedLimits(quotas, in_flight, per_address, listeners)
 
 
-class _GiveBack:
+class _MemoryReturn:
     """Returns free memory to the system soon: once for all requests of the delay."""
 
     def __init__(self) -> None:

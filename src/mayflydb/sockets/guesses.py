@@ -26,7 +26,7 @@ LONGEST_WAIT: Final = 4 * SECOND
 PATIENCE_SECONDS: Final = 10.0
 """Seconds after which an attempt that has not had its turn is refused; less than clients wait."""
 
-MEMORY: Final = 10 * MINUTE
+FORGET_AFTER: Final = 10 * MINUTE
 """The time after which wrong passwords are forgotten, counted from the last one."""
 
 MAX_WAITING: Final = 16
@@ -90,7 +90,7 @@ class Guesses:
                 self._turns.pop(key, None)
 
     async def _take_turn(self, turns: _Turns) -> None:
-        if self._stopwatch() - turns.last >= MEMORY:
+        if self._stopwatch() - turns.last >= FORGET_AFTER:
             turns.failures = 0
         if not turns.taken:
             turns.taken = True

@@ -41,7 +41,7 @@ ProtocolFactory = Callable[[bool, float], Served]
 """Builds the protocol of one connection, from: True for TLS; the deadline of the first request, in the loop's time."""
 
 
-class Room(msgspec.Struct, frozen=True):
+class ListenerLimits(msgspec.Struct, frozen=True):
     """The most `connections` at once, and those `per_address` (further ones are reset); seconds of `patience` with a new one, and
     of `pause` without descriptors. `listeners`: those of the process, which share its descriptors. `name`: that of the quota.
     """
@@ -59,18 +59,18 @@ class Listener:
 
     def __init__(
         self,
-        introduce: ProtocolFactory,
+        build_protocol: ProtocolFactory,
         work: Work,
         certificate: CertificateSource,
-        room: Room,
+        limits: ListenerLimits,
         quotas: Quotas | None = None,
     ) -> None:
         """`quotas`: the quotas of the server; the listener has one of them."""
-        self._introduce = introduce
+        self._build_protocol = build_protocol
         self._certificate = certificate
-        self._room = room
-        most = min(room.connections, share_descriptors(room.listeners))
-        self.seats = Seats((quotas or Quotas()).get(room.name, most), room.per_address)
+        self._limits = limits
+        most = min(limits.connections, share_descriptors(limits.listeners))
+        self.seats = Seats((quotas or Quotas()).get(limits.name, most), limits.per_address)
         self._work = work
         self._spare: int | None = None
         self._sockets: list[socket.socket] = []
@@ -110,7 +110,7 @@ class Listener:
             else:
                 client.setblocking(False)
                 client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                self._silent.add(SilentConnection(self, client, seat, self._loop, self._room.patience))
+                self._silent.add(SilentConnection(self, client, seat, self._loop, self._limits.patience))
 
     def _turn_away(self, listening: socket.socket) -> bool:
         """Accept a client with the spare descriptor, and reset it: it would wait for ever. Return False without a spare one."""
@@ -135,7 +135,7 @@ class Listener:
         # The socket stays readable while clients wait: without a pause the loop would spin on accept.
         log.warning("no more connections for a moment: %s", error)
         self._loop.remove_reader(listening)
-        self._loop.call_later(self._room.pause, self._take_up, listening)
+        self._loop.call_later(self._limits.pause, self._take_up, listening)
 
     def _take_up(self, listening: socket.socket) -> None:
         if listening in self._sockets:
@@ -162,7 +162,7 @@ class Listener:
 
     async def _admit(self, client: socket.socket, seat: Seat, tls: bool, deadline: float) -> None:
         def connection() -> Served:
-            served = self._introduce(tls, deadline)
+            served = self._build_protocol(tls, deadline)
             served.seat = seat
             return served
 

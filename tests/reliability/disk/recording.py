@@ -286,7 +286,7 @@ async def record(seed: int, steps: int, synchronous: str | None = None, lying: b
     transaction = store._transaction
     if synchronous is not None:
         transaction.connection.pragma("synchronous", synchronous)
-    committed = transaction.committed
+    committed = transaction.publish
     coroner = Coroner(transaction.connection)
 
     def noted() -> None:
@@ -298,7 +298,7 @@ async def record(seed: int, steps: int, synchronous: str | None = None, lying: b
     recording.states[0] = dump(transaction.connection)
     disk.mark("ack", 0)
     load = Load(Witness(store, disk), seed, lambda now: disk.mark("now", now))
-    with patch.object(transaction, "committed", noted), early_checkpoints():
+    with patch.object(transaction, "publish", noted), early_checkpoints():
         await with_writer(store, load.run(steps))
         await store._writer.close()
     with suppress(apsw.Error):

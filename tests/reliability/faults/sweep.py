@@ -155,7 +155,7 @@ class Watched:
         self.expected = Expected(dump(transaction.connection))
         self.outcomes: Counter[str] = Counter()
         self.description, self.durable = store.description, store.durable
-        prepare, committed, rollback = transaction.prepare, transaction.committed, transaction.rollback
+        prepare, committed, rollback = transaction.prepare, transaction.publish, transaction.rollback
 
         def prepared() -> None:
             prepare()
@@ -173,7 +173,7 @@ class Watched:
 
         transaction.rollback = undone  # type: ignore[method-assign]
         transaction.prepare = prepared  # type: ignore[method-assign]
-        transaction.committed = done  # type: ignore[method-assign]
+        transaction.publish = done  # type: ignore[method-assign]
 
     @property
     def catalog_version(self) -> int:

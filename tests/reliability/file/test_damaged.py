@@ -19,7 +19,7 @@ from mayflydb.embedded import serve
 from mayflydb.model.errors import Corrupt, Unavailable
 from mayflydb.store.interface import Decision, Get, KnownDamage, Outcome, ask
 from mayflydb.store.sqlite.connection import open_file
-from mayflydb.store.sqlite.page_checksums import RESERVED_AT
+from mayflydb.store.sqlite.page_checksums import RESERVED_OFFSET
 from mayflydb.store.sqlite.store import SqliteStore
 from reliability.file.damaged import answers, copies, fill, flip, identity, pages_of
 from reliability.kill9.wire import Connection
@@ -51,7 +51,7 @@ def test_without_page_checksums_records_disappear(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr("mayflydb.store.sqlite.data_file.load_checksums", lambda: False)
     path = tmp_path / "store.db"
     container = asyncio.run(fill(path))
-    assert path.read_bytes()[RESERVED_AT] == 0
+    assert path.read_bytes()[RESERVED_OFFSET] == 0
     found = Counter[str]()
     for _, copy in copies(path, random.Random(7), ["record_identity"], 60):
         said = asyncio.run(answers(copy, container))
@@ -88,7 +88,7 @@ def test_after_one_failed_check_not_found_is_an_error(
 def test_a_header_that_switches_the_checksums_off_is_refused(original: tuple[Path, int], tmp_path: Path) -> None:
     copy = tmp_path / "copy.db"
     content = bytearray(original[0].read_bytes())
-    content[RESERVED_AT] = 0
+    content[RESERVED_OFFSET] = 0
     copy.write_bytes(content)
     with pytest.raises((Unavailable, Corrupt)):
         asyncio.run(SqliteStore.open(str(copy)))

@@ -13,7 +13,7 @@ from mayflydb.config import StorageSettings
 from mayflydb.model.errors import MayflyError, Unavailable
 from mayflydb.serving.stores import open_alone
 from mayflydb.store.interface import Decision, NamedNumber, Outcome, SetNumber
-from mayflydb.store.sqlite.log_origin import META_PAGE, PAGE, Origin, origin_of_log, read_meta, why_foreign
+from mayflydb.store.sqlite.log_origin import META_PAGE, PAGE, Origin, find_mismatch, origin_of_log, read_meta
 from mayflydb.store.sqlite.store import SqliteStore
 
 A, B = 11, 22
@@ -40,7 +40,7 @@ TABLE = {
 @pytest.mark.parametrize("case", TABLE)
 def test_which_logs_are_the_files_own(case: str) -> None:
     file, log, own = TABLE[case]
-    assert (why_foreign(file, log) is None) is own
+    assert (find_mismatch(file, log) is None) is own
 
 
 async def write(store: SqliteStore, value: int) -> None:

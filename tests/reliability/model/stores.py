@@ -59,11 +59,11 @@ class Direct:
     def _commit(self) -> None:
         self._transaction.prepare()
         self._transaction.connection.execute("COMMIT")
-        self._transaction.committed()
+        self._transaction.publish()
 
     async def reset(self) -> None:
         self._transaction.begin()
-        self._transaction.empty()
+        self._transaction.remove_all()
         self._commit()
 
     async def close(self) -> None:

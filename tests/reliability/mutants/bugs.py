@@ -253,7 +253,7 @@ def event_doubled() -> AbstractContextManager[object]:
 def event_in_its_own_transaction() -> Iterator[None]:
     """Events are held back and written by the next commit."""
     columns = f"version, {_COLUMNS}"
-    committed, prepare = Transaction.committed, Transaction.prepare
+    committed, prepare = Transaction.publish, Transaction.prepare
 
     def hold(self: Transaction) -> None:
         db = self.connection
@@ -266,7 +266,7 @@ def event_in_its_own_transaction() -> Iterator[None]:
         self.last_event = db.execute("SELECT coalesce(max(id), 0) FROM expiry").get  # type: ignore[attr-defined]
         prepare(self)
 
-    with patch.object(Transaction, "prepare", hold), patch.object(Transaction, "committed", committed):
+    with patch.object(Transaction, "prepare", hold), patch.object(Transaction, "publish", committed):
         yield
 
 
@@ -278,7 +278,7 @@ def purge_not_remembered() -> AbstractContextManager[object]:
 @contextmanager
 def history_in_its_own_transaction() -> Iterator[None]:
     """What a group remembers is committed after the group."""
-    apply, committed = Transaction._apply, Transaction.committed
+    apply, committed = Transaction._apply, Transaction.publish
 
     def later(self: Transaction, change: Change) -> Any:
         if isinstance(change, AddVersion):
@@ -291,7 +291,7 @@ def history_in_its_own_transaction() -> Iterator[None]:
         for change in self.__dict__.pop("later", []):
             apply(self, change)
 
-    with patch.object(Transaction, "_apply", later), patch.object(Transaction, "committed", commit):
+    with patch.object(Transaction, "_apply", later), patch.object(Transaction, "publish", commit):
         yield
 
 

@@ -167,7 +167,7 @@ _LINK = (
 )
 
 
-async def link(connection: Connection, change: interface.ReplaceEntries) -> None:
+async def replace_entries(connection: Connection, change: interface.ReplaceEntries) -> None:
     hashes = [hash_number(record.partition) for record, _ in change.entries]
     seqs = [record.seq for record, _ in change.entries]
     owners = [n for n, (_, keys) in enumerate(change.entries) for _ in keys]
@@ -185,7 +185,7 @@ _UNLINK = (
 )
 
 
-async def unlink(connection: Connection, change: interface.RemoveEntries) -> interface.Purged:
+async def remove_entries(connection: Connection, change: interface.RemoveEntries) -> interface.Purged:
     return interface.Purged(await connection.fetchval(_UNLINK, change.container, change.index, change.limit), 0)
 
 

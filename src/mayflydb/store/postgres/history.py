@@ -45,7 +45,7 @@ async def history(connection: Any, request: interface.History) -> list[Version]:
     return [version_of(tuple(each)) for each in found]
 
 
-async def forget(connection: Any, change: interface.TrimHistory) -> None:
+async def trim_history(connection: Any, change: interface.TrimHistory) -> None:
     last = await connection.fetchval(_LAST, change.container, change.limit + 1, fit(change.upto), fit(change.upto_lsn))
     if last is not None:
         await connection.execute("DELETE FROM mayfly.history WHERE container = $1 AND lsn < $2", change.container, last)

@@ -184,7 +184,7 @@ def entry_columns(entries: Sequence[Entry]) -> tuple[list[int], list[int], list[
     return [each.index for each in entries], [digest(each.key) for each in entries], [each.key for each in entries]
 
 
-async def holders(connection: Connection, request: interface.EntryOwners) -> list[Record]:
+async def entry_owners(connection: Connection, request: interface.EntryOwners) -> list[Record]:
     return _records(await connection.fetch(_HOLDERS, request.container, *entry_columns(request.entries)))
 
 
@@ -199,7 +199,7 @@ _SEEKS = (
 )
 
 
-async def seek(connection: Connection, request: interface.SeekIndex) -> tuple[int, ...] | None:
+async def seek_index(connection: Connection, request: interface.SeekIndex) -> tuple[int, ...] | None:
     lowers, uppers = [each.lower for each in request.ranges], [each.upper for each in request.ranges]
     statement, bounds = (_SEEK, (lowers[0], uppers[0])) if len(lowers) == 1 else (_SEEKS, (lowers, uppers))
     rows = await connection.fetch(statement, request.container, request.index, *bounds, request.limit + 1)
@@ -230,7 +230,7 @@ def _walk(descending: bool) -> str:
 _WALKS = {descending: _walk(descending) for descending in (False, True)}
 
 
-async def walk(connection: Connection, request: interface.ScanIndex) -> list[tuple[bytes, Record]]:
+async def scan_index(connection: Connection, request: interface.ScanIndex) -> list[tuple[bytes, Record]]:
     key, seq = request.after or ((request.range.upper, 0) if request.descending else (b"", 0))
     bounds = (request.range.lower, request.range.upper, key, seq)
     rows = await connection.fetch(_WALKS[request.descending], request.container, request.index, *bounds, request.limit)
@@ -403,11 +403,11 @@ async def setting(connection: Connection, request: interface.NamedNumber) -> int
 
 ANSWERS: dict[type[interface.Read[Any]], Callable[[Connection, Any], Awaitable[Any]]] = {
     interface.Scan: scan,
-    interface.EntryOwners: holders,
+    interface.EntryOwners: entry_owners,
     interface.Entries: entries,
-    interface.SeekIndex: seek,
+    interface.SeekIndex: seek_index,
     interface.Fetch: fetch,
-    interface.ScanIndex: walk,
+    interface.ScanIndex: scan_index,
     interface.Due: due,
     interface.NextDue: next_due,
     interface.CountDue: count_due,

@@ -57,10 +57,10 @@ class Transaction:
 
         self._apply_many: dict[type, Callable[[Any], Awaitable[interface.Purged | None]]] = {
             interface.Purge: self._purge,
-            interface.TrimHistory: lambda change: history.forget(connection, change),
+            interface.TrimHistory: lambda change: history.trim_history(connection, change),
             interface.ClearDropped: lambda change: changes.clear(connection, change, distributed),
-            interface.ReplaceEntries: lambda change: changes.link(connection, change),
-            interface.RemoveEntries: lambda change: changes.unlink(connection, change),
+            interface.ReplaceEntries: lambda change: changes.replace_entries(connection, change),
+            interface.RemoveEntries: lambda change: changes.remove_entries(connection, change),
             interface.PutRow: self._put_row,
             interface.DropRow: self._drop_row,
             interface.TrimEvents: lambda change: changes.trim(connection, change),

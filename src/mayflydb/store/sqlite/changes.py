@@ -20,7 +20,7 @@ from mayflydb.store.rows import (
     state_columns,
 )
 from mayflydb.store.sqlite.counters import Counters
-from mayflydb.store.sqlite.history import add_expired_versions, clear_history, forget, remember
+from mayflydb.store.sqlite.history import add_expired_versions, add_version, clear_history, trim_history
 from mayflydb.store.sqlite.reads import PATHS, spared_condition
 from mayflydb.store.sqlite.schema import DATE, row_id
 
@@ -195,7 +195,7 @@ def _remove_chosen(connection: apsw.Connection) -> int:
     return int(size)
 
 
-def link(connection: apsw.Connection, counters: Counters, change: interface.ReplaceEntries) -> None:
+def replace_entries(connection: apsw.Connection, counters: Counters, change: interface.ReplaceEntries) -> None:
     ids = [row_id(change.container, record.seq) for record, _ in change.entries]
     connection.executemany(
         "DELETE FROM entry WHERE record = ? AND number = ?", [(rowid, change.index) for rowid in ids]
@@ -210,7 +210,9 @@ def link(connection: apsw.Connection, counters: Counters, change: interface.Repl
     )
 
 
-def unlink(connection: apsw.Connection, counters: Counters, change: interface.RemoveEntries) -> interface.Purged:
+def remove_entries(
+    connection: apsw.Connection, counters: Counters, change: interface.RemoveEntries
+) -> interface.Purged:
     connection.execute(
         "DELETE FROM entry WHERE (container, number, key, record) IN"
         " (SELECT container, number, key, record FROM entry WHERE container = ? AND number = ? LIMIT ?)",
@@ -238,11 +240,11 @@ APPLY: dict[type, Callable[[apsw.Connection, Counters, Any], interface.Purged | 
     interface.Put: put,
     interface.Delete: delete,
     interface.Purge: purge,
-    interface.AddVersion: remember,
-    interface.TrimHistory: forget,
+    interface.AddVersion: add_version,
+    interface.TrimHistory: trim_history,
     interface.ClearDropped: clear,
-    interface.ReplaceEntries: link,
-    interface.RemoveEntries: unlink,
+    interface.ReplaceEntries: replace_entries,
+    interface.RemoveEntries: remove_entries,
     interface.SetNumber: set_number,
     interface.TrimEvents: trim,
 }

@@ -62,9 +62,9 @@ class WriteAheadLog:
         self._pages = self._maintained = 0
         self.written = 0
         """Bytes that were written to the log so far."""
-        connection.set_wal_hook(self._committed)
+        connection.set_wal_hook(self._count_pages)
 
-    def _committed(self, connection: apsw.Connection, name: str, pages: int) -> int:
+    def _count_pages(self, connection: apsw.Connection, name: str, pages: int) -> int:
         self.written += PAGE_SIZE * (pages - self._pages if pages > self._pages else pages)
         self._pages = pages
         return apsw.SQLITE_OK

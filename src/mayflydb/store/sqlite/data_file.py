@@ -21,8 +21,8 @@ import sys
 from pathlib import Path
 
 from mayflydb.model.errors import Unavailable
-from mayflydb.store.sqlite.log_origin import Origin, origin_of_file, origin_of_log, why_foreign
-from mayflydb.store.sqlite.page_checksums import RESERVED, RESERVED_AT, VFS, load_checksums
+from mayflydb.store.sqlite.log_origin import Origin, find_mismatch, origin_of_file, origin_of_log
+from mayflydb.store.sqlite.page_checksums import RESERVED_BYTES, RESERVED_OFFSET, VFS, load_checksums
 
 log = logging.getLogger(__name__)
 
@@ -84,8 +84,8 @@ class DataFile:
 
     def vfs(self) -> str | None:
         """The VFS to open the file with: that of page checksums for a new file, and for one that has them."""
-        header = os.pread(self._descriptor, RESERVED_AT + 1, 0)
-        if header and header[-1] != RESERVED:
+        header = os.pread(self._descriptor, RESERVED_OFFSET + 1, 0)
+        if header and header[-1] != RESERVED_BYTES:
             return None
         if load_checksums():
             return VFS
@@ -154,7 +154,7 @@ def foreign_log(log: str, reason: str) -> Unavailable:
 
 def _refuse_foreign_log(path: Path, origin: Origin | None) -> None:
     log = f"{path}-wal"
-    reason = why_foreign(origin, origin_of_log(log))
+    reason = find_mismatch(origin, origin_of_log(log))
     if reason is not None:
         raise foreign_log(log, reason)
 

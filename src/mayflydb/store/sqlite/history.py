@@ -24,7 +24,7 @@ def history(connection: apsw.Connection, request: interface.History) -> list[Ver
     return found
 
 
-def remember(connection: apsw.Connection, counters: Counters, change: interface.AddVersion) -> None:
+def add_version(connection: apsw.Connection, counters: Counters, change: interface.AddVersion) -> None:
     connection.execute(f"{_ADD} VALUES(?,?,?,?,?,?,?,?,?,?)", (change.container, *version_row(change.version)))
 
 
@@ -38,7 +38,7 @@ def add_expired_versions(connection: apsw.Connection, change: interface.Purge, l
     )
 
 
-def forget(connection: apsw.Connection, counters: Counters, change: interface.TrimHistory) -> None:
+def trim_history(connection: apsw.Connection, counters: Counters, change: interface.TrimHistory) -> None:
     # One more than the limit: the last of these versions is not removed but becomes the GAP.
     last = connection.execute(
         "SELECT max(lsn) FROM (SELECT lsn, written FROM history WHERE container = ? ORDER BY lsn LIMIT ?)"

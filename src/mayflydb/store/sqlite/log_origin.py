@@ -31,7 +31,7 @@ _MAGIC: Final = 0x377F0682
 _SIZES = (0, 1, 2, 3, 4, 6, 8)
 """Bytes of an integer by its serial type; types 8 and 9 are the constants 0 and 1."""
 
-_LOOKED_AT: Final = 1024
+_MAX_FRAMES: Final = 1024
 """Frames that are searched for the first page of `meta`. A log whose first transaction is longer counts as the file's own."""
 
 
@@ -101,7 +101,7 @@ def _frames(descriptor: int) -> Iterator[tuple[int, bytes]]:
     sums = _add_up(head.unpack(header[:24]), (0, 0))
     if magic & ~1 != _MAGIC or size != PAGE or sums != (first, second):
         return
-    for frame in range(_LOOKED_AT):
+    for frame in range(_MAX_FRAMES):
         at = _LOG_HEADER.size + frame * (_FRAME_HEADER.size + PAGE)
         read = os.pread(descriptor, _FRAME_HEADER.size + PAGE, at)
         if len(read) < _FRAME_HEADER.size + PAGE:
@@ -123,7 +123,7 @@ def _add_up(words: tuple[int, ...], sums: tuple[int, int]) -> tuple[int, int]:
     return one, two
 
 
-def why_foreign(file: Origin | None, log: Origin | None) -> str | None:
+def find_mismatch(file: Origin | None, log: Origin | None) -> str | None:
     """Return the reason for which a log does not belong to a file; None if it does, or if there is no log.
 
     Both are origins from before SQLite opens the file.

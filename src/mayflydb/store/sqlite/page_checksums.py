@@ -14,10 +14,10 @@ import ctypes
 import apsw
 
 VFS = "cksmvfs"
-RESERVED = 8
+RESERVED_BYTES = 8
 """The bytes of the checksum at the end of each page. The VFS verifies files with this number of reserved bytes alone."""
 
-RESERVED_AT = 20
+RESERVED_OFFSET = 20
 """The offset in a file's header of the number of reserved bytes (https://sqlite.org/fileformat2.html)."""
 
 
@@ -42,7 +42,7 @@ def load_checksums() -> bool:
 
 def reserve(connection: apsw.Connection) -> None:
     """Reserve the space of checksums in a file that is still empty."""
-    size = ctypes.c_int(RESERVED)
+    size = ctypes.c_int(RESERVED_BYTES)
     connection.file_control("main", apsw.SQLITE_FCNTL_RESERVE_BYTES, ctypes.addressof(size))
 
 

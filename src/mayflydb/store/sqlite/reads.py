@@ -110,7 +110,7 @@ def _scan_hashed(connection: apsw.Connection, request: interface.Scan) -> apsw.C
     return connection.execute(_HASHED, (container, place, number, last, lower, upper, request.limit))
 
 
-def holders(connection: apsw.Connection, request: interface.EntryOwners) -> list[Record]:
+def entry_owners(connection: apsw.Connection, request: interface.EntryOwners) -> list[Record]:
     ids: set[int] = set()
     for entry in request.entries:
         found = connection.execute(
@@ -122,7 +122,7 @@ def holders(connection: apsw.Connection, request: interface.EntryOwners) -> list
     return [record_of(row) for rowid in sorted(ids) for row in connection.execute(statement, (rowid,))]
 
 
-def seek(connection: apsw.Connection, request: interface.SeekIndex) -> tuple[int, ...] | None:
+def seek_index(connection: apsw.Connection, request: interface.SeekIndex) -> tuple[int, ...] | None:
     found: list[int] = []
     for each in request.ranges:
         rows = connection.execute(
@@ -151,7 +151,7 @@ _WALKS = {
 }
 
 
-def walk(connection: apsw.Connection, request: interface.ScanIndex) -> list[tuple[bytes, Record]]:
+def scan_index(connection: apsw.Connection, request: interface.ScanIndex) -> list[tuple[bytes, Record]]:
     key, seq = request.after or ((request.range.upper, 0) if request.descending else (b"", 0))
     bounds = (request.range.lower, request.range.upper, key, row_id(request.container, seq))
     rows = connection.execute(_WALKS[request.descending], (request.container, request.index, *bounds, request.limit))
@@ -294,7 +294,7 @@ def expiries(connection: apsw.Connection, request: interface.Expiries) -> list[E
     return [expiry_of(row) for row in rows]
 
 
-def setting(connection: apsw.Connection, request: interface.NamedNumber) -> int | None:
+def named_number(connection: apsw.Connection, request: interface.NamedNumber) -> int | None:
     for (value,) in connection.execute("SELECT value FROM setting WHERE name = ?", (request.name,)):
         return int(value)
     return None
@@ -307,11 +307,11 @@ def read_held(connection: apsw.Connection, request: interface.HeldRecords) -> tu
 ANSWERS: dict[type[interface.Read[Any]], Callable[[apsw.Connection, Any], Any]] = {
     interface.Get: get,
     interface.Scan: scan,
-    interface.EntryOwners: holders,
+    interface.EntryOwners: entry_owners,
     interface.Entries: entries,
-    interface.SeekIndex: seek,
+    interface.SeekIndex: seek_index,
     interface.Fetch: fetch,
-    interface.ScanIndex: walk,
+    interface.ScanIndex: scan_index,
     interface.Due: due,
     interface.NextDue: next_due,
     interface.CountDue: count_due,
@@ -320,7 +320,7 @@ ANSWERS: dict[type[interface.Read[Any]], Callable[[apsw.Connection, Any], Any]] 
     interface.Expiries: expiries,
     interface.LastExpiry: last_expiry,
     interface.History: history,
-    interface.NamedNumber: setting,
+    interface.NamedNumber: named_number,
     interface.HeldRecords: read_held,
 }
 """Every read of tables. The catalogue is not among them: the store keeps it in memory."""

@@ -111,7 +111,7 @@ class PendingRecords:
         for identity in [identity for identity in self._records if identity[0] == container]:
             del self._records[identity]
 
-    def empty(self) -> None:
+    def remove_all(self) -> None:
         """Note that all records were removed."""
         self._records.clear()
         self._all_gone = True

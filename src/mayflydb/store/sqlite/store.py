@@ -157,7 +157,7 @@ class SqliteStore:
             return
         self._lost = f"{change} while it was served: nothing is answered until the server is started again"
         log.critical("%s", self._lost)
-        self._writer.lose(self._lost)
+        self._writer.abandon_file(self._lost)
 
     @property
     def description(self) -> str:
@@ -254,7 +254,7 @@ class SqliteStore:
 
     async def reset(self) -> None:
         def everything() -> Decision[None]:
-            self._transaction.empty()
+            self._transaction.remove_all()
             return Outcome((), None)
             yield
 

@@ -27,7 +27,7 @@ STEP: Final = 64
 
 
 class Transaction:
-    """The writer's view of its database. `begin`, any number of `run`, then `prepare` + COMMIT + `committed`, or `rollback`.
+    """The writer's view of its database. `begin`, any number of `run`, then `prepare` + COMMIT + `publish`, or `rollback`.
 
     `changed`: true if anything was written since `begin`.
     """
@@ -165,7 +165,7 @@ class Transaction:
             # A damaged file may lack the row: a page that was read short counts as zeros, without an error.
             raise apsw.CorruptError("commit_seq is gone")
 
-    def committed(self) -> None:
+    def publish(self) -> None:
         """Publish the changes to readers on the event loop, after COMMIT has returned."""
         self.commit_seq += 1
         self.catalog.commit()
@@ -185,12 +185,12 @@ class Transaction:
         self._pending.rollback()
         self._next_id = self._meta("next_id")
 
-    def empty(self) -> None:
+    def remove_all(self) -> None:
         """Remove all rows. Ids go on from where they are, so that no id of a removed row comes again."""
         for table in ("record", "entry", "expiry", "history", "catalog", "dropped", "setting"):
             self.connection.execute(f"DELETE FROM {table}")
         self.catalog.clear()
-        self._pending.empty()
+        self._pending.remove_all()
 
 
 def _is_insert(change: interface.Change) -> bool:

@@ -63,7 +63,7 @@ class Writer:
         self._halt = halt
         self._stopwatch = stopwatch
         self._queues = WriteQueues(stopwatch)
-        self._complete = False
+        self._must_checkpoint = False
         self._commit_speed = CommitSpeed()
         self._loop = asyncio.get_running_loop()
         self._task = self._loop.create_task(self._run(), name="writer")
@@ -72,9 +72,9 @@ class Writer:
         """Queue a decision and wait for its commit."""
         return self._queues.submit(decide, urgency)
 
-    def lose(self, reason: str) -> None:
+    def abandon_file(self, reason: str) -> None:
         """Refuse all writes from now on: the file was taken away. The log is copied into it."""
-        self._complete = True
+        self._must_checkpoint = True
         self._space = None
         self._queues.refuse(reason)
 
@@ -95,9 +95,9 @@ class Writer:
         queues = self._queues
         while not (queues.closing and queues.next_urgency() is None):
             await queues.wait_for_work()
-            if self._complete and self._log is not None:
+            if self._must_checkpoint and self._log is not None:
                 # A renamed file gets all acknowledged writes: its log was perhaps not renamed with it.
-                self._complete = False
+                self._must_checkpoint = False
                 await self._run_on_thread(partial(self._log.checkpoint, apsw.SQLITE_CHECKPOINT_TRUNCATE))
             if self._is_look_due():
                 await self._look_at_disk()
@@ -239,7 +239,7 @@ class Writer:
             await self._fail_commit(done, queue, error)
             return
         self._in_doubt = False
-        self._transaction.committed()
+        self._transaction.publish()
         seq = self._transaction.commit_seq
         held = 0 if held_since is None else self._stopwatch() - held_since
         for job, reply, purged in done:

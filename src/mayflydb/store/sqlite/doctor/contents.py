@@ -64,7 +64,7 @@ class Contents:
                 # A damaged page may hold a value of another type in the place of a number.
                 self._tally.add("structure", f"{_words(check.__name__)} cannot be checked to the end", str(error))
 
-    def place(self, container: int, seq: int = 0) -> str:
+    def describe(self, container: int, seq: int = 0) -> str:
         """Name a container, or a record in it, for a person."""
         row = self.rows.get(container)
         name = f"container {container}" if row is None else f"container {row.name!r} ({container})"
@@ -79,10 +79,14 @@ class Contents:
             try:
                 self.facts[id] = self._expected.facts_of(self.rows[id])
             except Exception as error:  # noqa: BLE001 - whatever a decoder says of damaged bytes
-                self._tally.add("catalogue", "catalogue rows cannot be decoded", f"{self.place(id)}: {error}", "none")
+                self._tally.add(
+                    "catalogue", "catalogue rows cannot be decoded", f"{self.describe(id)}: {error}", "none"
+                )
         for id, entry in self.rows.items():
             if entry.parent and entry.parent not in self.rows:
-                self._tally.add("catalogue", "catalogue rows are below a row that is not there", self.place(id), "none")
+                self._tally.add(
+                    "catalogue", "catalogue rows are below a row that is not there", self.describe(id), "none"
+                )
 
     def _check_records(self) -> None:
         total = max((number for number in index_counts(self._connection) if number is not None), default=0)
@@ -91,17 +95,17 @@ class Contents:
         for id, row in rows_by_id(self._connection, "record", RECORD):
             record = None if row is None else read_record(id, row)
             if record is None or row is None:
-                self._tally.add("record", "records do not match their checksums", self._spot(id), "lost")
+                self._tally.add("record", "records do not match their checksums", self._describe_record(id), "lost")
                 continue
             self.records += 1
             if not self.records % _STEP:
                 self._report("records", self.records, total)
             if row[-2:] != (hash_number(record.partition), identity_number(record.partition, record.key)):
-                self._tally.add("record", "records have wrong numbers for their lookup", self._spot(id))
+                self._tally.add("record", "records have wrong numbers for their lookup", self._describe_record(id))
             container = id >> SEQ_BITS
             if container != last and container not in self.rows and container not in dropped:
                 self._tally.add(
-                    "catalogue", "containers have records and no catalogue row", self.place(container), "lost"
+                    "catalogue", "containers have records and no catalogue row", self.describe(container), "lost"
                 )
             last = container
             if record.dates:
@@ -117,7 +121,7 @@ class Contents:
         statement = "SELECT count(*) FROM entry WHERE container = ? AND number = ? AND key = ? AND record = ?"
         for slot, date in record.dates:
             if slot in slots and self._number(statement, container, slot, date_key(date), id) != 1:
-                self._tally.add("entry", "dates of records have no entry", self._spot(id))
+                self._tally.add("entry", "dates of records have no entry", self._describe_record(id))
 
     def _check_entries(self) -> None:
         self.entries = self._number("SELECT count(*) FROM entry INDEXED BY entry_record")
@@ -126,10 +130,14 @@ class Contents:
             " WHERE NOT EXISTS (SELECT 1 FROM record NOT INDEXED WHERE record.id = entry.record)"
         )
         for record, number in self._connection.execute(orphans):
-            self._tally.add("entry", "entries name a record that is not there", f"{self._spot(record)}, index {number}")
+            self._tally.add(
+                "entry", "entries name a record that is not there", f"{self._describe_record(record)}, index {number}"
+            )
         moved = "SELECT record, container FROM entry INDEXED BY entry_record WHERE record >> ? <> container"
         for record, container in self._connection.execute(moved, (SEQ_BITS,)):
-            self._tally.add("entry", "entries name a record of another container", f"{container}: {self._spot(record)}")
+            self._tally.add(
+                "entry", "entries name a record of another container", f"{container}: {self._describe_record(record)}"
+            )
         for container, facts in self.facts.items():
             for slot in facts.slots:
                 self._check_slot(container, slot)
@@ -142,7 +150,7 @@ class Contents:
         for key, id, *row in self._connection.execute(statement, (container, slot)):
             record = read_record(id, tuple(row))
             if record is not None and key not in [date_key(date) for own, date in record.dates if own == slot]:
-                self._tally.add("entry", "entries have a date that their record has not", self._spot(id))
+                self._tally.add("entry", "entries have a date that their record has not", self._describe_record(id))
 
     def _check_unique(self) -> None:
         for container, facts in self.facts.items():
@@ -152,7 +160,9 @@ class Contents:
                     " GROUP BY key HAVING count(DISTINCT record) > 1"
                 )
                 for _, record in self._connection.execute(statement, (container, number)):
-                    self._tally.add("unique", "unique values have several records", self._spot(record), "none")
+                    self._tally.add(
+                        "unique", "unique values have several records", self._describe_record(record), "none"
+                    )
 
     def _check_events(self) -> None:
         self._report("events", 0, 1)
@@ -163,11 +173,13 @@ class Contents:
             " WHERE record.partition = expiry.partition AND record.key = expiry.key"
         )
         for event, record in self._connection.execute(living):
-            self._tally.add("event", "expiry events are of records that live", f"event {event}: {self._spot(record)}")
+            self._tally.add(
+                "event", "expiry events are of records that live", f"event {event}: {self._describe_record(record)}"
+            )
         doubled = "SELECT count(*), container, version FROM expiry NOT INDEXED GROUP BY container, version HAVING count(*) > 1"
         for number, container, version in self._connection.execute(doubled):
             self._tally.add(
-                "event", "deaths have several events", f"{self.place(container)}, lsn {version}", count=number - 1
+                "event", "deaths have several events", f"{self.describe(container)}, lsn {version}", count=number - 1
             )
         self._report("events", 1, 1)
 
@@ -189,7 +201,7 @@ class Contents:
             seq = self._number("SELECT coalesce(max(id), 0) FROM record NOT INDEXED WHERE id >> ? = ? AND id >= ? AND id < ?",
                                SEQ_BITS, id, id << SEQ_BITS, (id + 1) << SEQ_BITS) & SEQ_MASK  # fmt: skip
             if row.lsn < highest or row.seq < seq:
-                self._tally.add("counter", "counters of containers are behind their records", self.place(id))
+                self._tally.add("counter", "counters of containers are behind their records", self.describe(id))
 
     def _check_clock(self) -> None:
         mark = None
@@ -211,11 +223,11 @@ class Contents:
     def _number(self, statement: str, *bindings: Any) -> int:
         return int(self._connection.execute(statement, bindings).get)
 
-    def _spot(self, id: object) -> str:
+    def _describe_record(self, id: object) -> str:
         # A damaged entry may hold a value of another type in the place of a number.
         if not isinstance(id, int):
             return f"record {id!r}"
-        return self.place(id >> SEQ_BITS, id & SEQ_MASK)
+        return self.describe(id >> SEQ_BITS, id & SEQ_MASK)
 
 
 def read_record(id: int, row: tuple[Any, ...]) -> Record | None:

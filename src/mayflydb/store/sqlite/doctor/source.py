@@ -13,14 +13,14 @@ import apsw
 
 from mayflydb.model.errors import Unavailable
 from mayflydb.store.sqlite.connection import PAGE_SIZE
-from mayflydb.store.sqlite.log_origin import Origin, origin_of_file, origin_of_log, why_foreign
-from mayflydb.store.sqlite.page_checksums import RESERVED, RESERVED_AT, VFS, load_checksums
+from mayflydb.store.sqlite.log_origin import Origin, find_mismatch, origin_of_file, origin_of_log
+from mayflydb.store.sqlite.page_checksums import RESERVED_BYTES, RESERVED_OFFSET, VFS, load_checksums
 
 BATCH = 256
 UNREADABLE = (apsw.Error, UnicodeDecodeError)
 """Errors of reading a damaged page: SQLite's own, and texts that are no longer UTF-8."""
 
-_PAGES_AT = 28
+_PAGES_OFFSET = 28
 """The offset in a file's header of the number of pages."""
 
 _LARGEST = (1 << 63) - 1
@@ -39,9 +39,9 @@ class ReadOnlyFile:
         if not header.startswith(b"SQLite format 3\0"):
             os.close(self._descriptor)
             raise Unavailable(f"{self.path} is no database of SQLite: its header is damaged, or it is another file")
-        self.verified = header[RESERVED_AT] == RESERVED and load_checksums()
+        self.verified = header[RESERVED_OFFSET] == RESERVED_BYTES and load_checksums()
         self.log = Path(f"{self.path}-wal")
-        self.foreign = why_foreign(self.origin, origin_of_log(str(self.log)))
+        self.foreign = find_mismatch(self.origin, origin_of_log(str(self.log)))
         self.log_bytes = self.log.stat().st_size if self.log.exists() else 0
 
     def connect(self, verified: bool) -> apsw.Connection:
@@ -72,7 +72,7 @@ class ReadOnlyFile:
     @property
     def missing_pages(self) -> int:
         """The number of pages that the header counts and the file lacks; 0 if there is a log, which may hold them."""
-        counted = int.from_bytes(os.pread(self._descriptor, 4, _PAGES_AT))
+        counted = int.from_bytes(os.pread(self._descriptor, 4, _PAGES_OFFSET))
         return 0 if self.log_bytes else max(0, counted - self.pages)
 
     def page(self, number: int) -> bytes:
