@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from mayflydb.evaluation.statement import CHEAP_BYTES, Computing, Statement
 from mayflydb.frontends.cosmos.values import ItemLimits, parse_json
 from mayflydb.model.errors import BadRequest
-from mayflydb.model.instant import Instant
 from mayflydb.model.keys import SortKeys
-from mayflydb.query.cosmos_sql import NO_DECLARATIONS, Context, Declarations, Query, compile_query
+from mayflydb.query.cosmos_sql import NO_DECLARATIONS, Declarations, Query, compile_query
 
 MAX_QUERY_BYTES = 1024 * 1024
 
@@ -72,11 +71,3 @@ def check_composite_order(query: Query, composite: Collection[SortKeys]) -> None
     order = query.sort_paths()
     if len(order) > 1 and order not in composite:
         raise BadRequest(NO_COMPOSITE_INDEX)
-
-
-def compile_condition(
-    text: str, declared: Declarations, *, lenient: bool
-) -> Callable[[Mapping[str, Any], Instant], bool]:
-    """Compile the condition of a patch, `from c where …`, to a test of a document at an instant."""
-    query = compile_query(f"SELECT * {text}", {}, declared, lenient=lenient)
-    return lambda document, now: query.matches(document, Context(now))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -14,9 +15,10 @@ from mayflydb.engine.engine import BatchRefused, Scope
 from mayflydb.frontends.cosmos import errors, partition_key
 from mayflydb.frontends.cosmos import patch as patches
 from mayflydb.frontends.cosmos.calls import CosmosCall, lsn_of_etag
-from mayflydb.frontends.cosmos.commands.items import build_patch_change, check_partition
+from mayflydb.frontends.cosmos.commands.items import check_partition
 from mayflydb.frontends.cosmos.errors import message_of
 from mayflydb.frontends.cosmos.headers import BATCH_ATOMIC, BATCH_CONTINUE_ON_ERROR, PARTITION_KEY_RANGE_ID
+from mayflydb.frontends.cosmos.patching import commit_prepared, compile_change
 from mayflydb.frontends.cosmos.resources import item_body, item_etag
 from mayflydb.frontends.cosmos.scopes import admit, admit_partition
 from mayflydb.frontends.cosmos.values import item_id, parse_item
@@ -85,7 +87,10 @@ def _parse_operations(call: CosmosCall) -> list[BatchOperation]:
     return operations
 
 
-def _build_command(call: CosmosCall, view: ContainerView, operation: BatchOperation, partition: bytes) -> Command:
+async def _build_command(
+    call: CosmosCall, view: ContainerView, operation: BatchOperation, partition: bytes, before: Sequence[Command] = ()
+) -> Command:
+    """`before`: the earlier commands of the same transaction."""
     mode = MODES.get(operation.operation_type)
     if mode is None:
         raise BadRequest(f"The batch operation type '{operation.operation_type[:100]}' is not known.")
@@ -93,8 +98,10 @@ def _build_command(call: CosmosCall, view: ContainerView, operation: BatchOperat
     limits = call.account.limits
     body = bytes(operation.resource_body)
     if operation.operation_type == "Patch":
-        change = build_patch_change(call, view, partition, patches.parse_patch(body, limits))
-        return Command(mode, partition, _require_id(operation), change, if_match)
+        named = _require_id(operation)
+        is_written_before = any(each.key_after == named and each.mode is not Mode.READ for each in before)
+        change = await compile_change(call, view, partition, patches.parse_patch(body, limits), is_written_before)
+        return Command(mode, partition, named, change, if_match)
     if mode in (Mode.READ, Mode.DELETE):
         return Command(mode, partition, _require_id(operation), None, if_match)
     item = parse_item(body, limits)
@@ -127,12 +134,12 @@ async def _run_transaction(call: CosmosCall, view: ContainerView, operations: li
     commands: list[Command] = []
     for index, operation in enumerate(operations):
         try:
-            commands.append(_build_command(call, view, operation, partition))
+            commands.append(await _build_command(call, view, operation, partition, commands))
         # An operation that is invalid is answered like one that failed: its own status, and 424 for all others.
         except (BadRequest, TooLarge) as error:
             return await _answer_refusal(call, view, partition, len(operations), index, error)
     try:
-        written = await call.engine.write_all(view.id, commands, call.now)
+        written = await commit_prepared(lambda: call.engine.write_all(view.id, commands, call.now))
     except BatchRefused as refusal:
         return await _answer_refusal(call, view, partition, len(operations), refusal.index, refusal.cause)
     results = [_build_result(view, one, _omits_item(call, each)) for one, each in zip(written, operations, strict=True)]
@@ -197,7 +204,7 @@ def _named_range(call: CosmosCall, view: ContainerView, operations: list[BatchOp
 async def _run_operation(call: CosmosCall, view: ContainerView, operation: BatchOperation) -> dict[str, Any]:
     try:
         partition = _parse_partition(view, operation.partition_key)
-        command = _build_command(call, view, operation, partition)
+        command = await _build_command(call, view, operation, partition)
         spending = None
         if view.budget is not None:
             spending = admit(call, view, Scope.of_partition(partition), _likely_charge(operation))
@@ -214,7 +221,7 @@ async def _execute_command(call: CosmosCall, view: ContainerView, command: Comma
         if command.mode is Mode.READ:
             (written,) = await call.engine.write_all(view.id, [command], call.now)
         else:
-            written = await call.engine.write(view.id, command, call.now)
+            written = await commit_prepared(lambda: call.engine.write(view.id, command, call.now))
     except BatchRefused as refusal:
         return _build_failure(refusal.cause)
     except MayflyError as error:

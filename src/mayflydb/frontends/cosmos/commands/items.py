@@ -7,20 +7,20 @@ from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 from mayflydb.engine import prices
-from mayflydb.engine.commands import Change, Command, Draft, Mode
+from mayflydb.engine.commands import Command, Mode
 from mayflydb.engine.reads import record_at
 from mayflydb.evaluation.statement import CHEAP_BYTES
 from mayflydb.frontends.cosmos import patch as patches
-from mayflydb.frontends.cosmos import queries
-from mayflydb.frontends.cosmos.calls import NOT_FOUND, PRECONDITION_FAILED, CosmosCall
+from mayflydb.frontends.cosmos.calls import NOT_FOUND, CosmosCall
 from mayflydb.frontends.cosmos.headers import ETAG, IF_NONE_MATCH, ITEM_LSN
 from mayflydb.frontends.cosmos.partition_key import KEY_MISMATCH
+from mayflydb.frontends.cosmos.patching import commit_prepared, compile_change
 from mayflydb.frontends.cosmos.resources import Address, encode_etag, etag_matches, item_body, item_number
 from mayflydb.frontends.cosmos.scopes import admit_partition
 from mayflydb.frontends.cosmos.values import ItemLimits, ParsedItem, item_id, parse_item
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.frontends.cosmos.wire import Response
-from mayflydb.model.errors import BadRequest, MayflyError, NotFound, PreconditionFailed
+from mayflydb.model.errors import BadRequest, MayflyError, NotFound
 from mayflydb.model.record import Record
 
 T = TypeVar("T")
@@ -127,10 +127,10 @@ async def patch(call: CosmosCall) -> Response:
     view = await call.get_owning_container()
     patch = await parse_body(call, patches.parse_patch)
     partition = admit_partition(call, view, prices.likely, Mode.REPLACE, len(call.request.body))
-    change = build_patch_change(call, view, partition, patch)
+    change = await compile_change(call, view, partition, patch)
     key, seq = await resolve_address(call, view, record_finder(call, view, partition))
     command = Command(Mode.REPLACE, partition, key, change, call.expected_lsn(view.id), seq=seq)
-    return await _commit_and_answer(call, view, command)
+    return await commit_prepared(lambda: _commit_and_answer(call, view, command))
 
 
 async def delete(call: CosmosCall) -> Response:
@@ -167,19 +167,3 @@ async def _add_headers(error: MayflyError, call: CosmosCall, view: ContainerView
     """Add a session token to the refusal of a write: clients read it from refusals too."""
     headers = view.item_headers(command.partition, await call.engine.lsn(view.id))
     error.detail = {"charge": prices.MISS, **error.detail, "headers": headers}
-
-
-def build_patch_change(call: CosmosCall, view: ContainerView, partition: bytes, patch: patches.Patch) -> Change:
-    """Return a change that applies a patch to the current item; PreconditionFailed if its condition is false."""
-    condition = (
-        None
-        if patch.condition is None
-        else queries.compile_condition(patch.condition, view.declared, lenient=call.account.lenient)
-    )
-
-    def change(current: Record) -> Draft:
-        if condition is not None and not condition(view.document(current), call.now):
-            raise PreconditionFailed(PRECONDITION_FAILED)
-        return view.draft(patches.apply_to_item(patch, current.value, view.key, call.account.limits), partition)
-
-    return change
