@@ -126,7 +126,7 @@ async def _answer_stops(work: Coroutine[Any, Any, T]) -> T:
         raise of_stop(stop) from None
 
 
-async def commit_prepared(commit: Callable[[], Awaitable[T]]) -> T:
+async def write_prepared(commit: Callable[[], Awaitable[T]]) -> T:
     """Return the result of a commit, after the changes of items that take long were computed for it."""
     while True:
         try:

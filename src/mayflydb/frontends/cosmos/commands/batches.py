@@ -18,7 +18,7 @@ from mayflydb.frontends.cosmos.calls import CosmosCall, lsn_of_etag
 from mayflydb.frontends.cosmos.commands.items import check_partition
 from mayflydb.frontends.cosmos.errors import message_of
 from mayflydb.frontends.cosmos.headers import BATCH_ATOMIC, BATCH_CONTINUE_ON_ERROR, PARTITION_KEY_RANGE_ID
-from mayflydb.frontends.cosmos.patching import commit_prepared, compile_change
+from mayflydb.frontends.cosmos.patching import compile_change, write_prepared
 from mayflydb.frontends.cosmos.resources import item_body, item_etag
 from mayflydb.frontends.cosmos.scopes import admit, admit_partition
 from mayflydb.frontends.cosmos.values import item_id, parse_item
@@ -139,7 +139,7 @@ async def _run_transaction(call: CosmosCall, view: ContainerView, operations: li
         except (BadRequest, TooLarge) as error:
             return await _answer_refusal(call, view, partition, len(operations), index, error)
     try:
-        written = await commit_prepared(lambda: call.engine.write_all(view.id, commands, call.now))
+        written = await write_prepared(lambda: call.engine.write_all(view.id, commands, call.now))
     except BatchRefused as refusal:
         return await _answer_refusal(call, view, partition, len(operations), refusal.index, refusal.cause)
     results = [_build_result(view, one, _omits_item(call, each)) for one, each in zip(written, operations, strict=True)]
@@ -221,7 +221,7 @@ async def _execute_command(call: CosmosCall, view: ContainerView, command: Comma
         if command.mode is Mode.READ:
             (written,) = await call.engine.write_all(view.id, [command], call.now)
         else:
-            written = await commit_prepared(lambda: call.engine.write(view.id, command, call.now))
+            written = await write_prepared(lambda: call.engine.write(view.id, command, call.now))
     except BatchRefused as refusal:
         return _build_failure(refusal.cause)
     except MayflyError as error:

@@ -14,7 +14,7 @@ from mayflydb.frontends.cosmos import patch as patches
 from mayflydb.frontends.cosmos.calls import NOT_FOUND, CosmosCall
 from mayflydb.frontends.cosmos.headers import ETAG, IF_NONE_MATCH, ITEM_LSN
 from mayflydb.frontends.cosmos.partition_key import KEY_MISMATCH
-from mayflydb.frontends.cosmos.patching import commit_prepared, compile_change
+from mayflydb.frontends.cosmos.patching import compile_change, write_prepared
 from mayflydb.frontends.cosmos.resources import Address, encode_etag, etag_matches, item_body, item_number
 from mayflydb.frontends.cosmos.scopes import admit_partition
 from mayflydb.frontends.cosmos.values import ItemLimits, ParsedItem, item_id, parse_item
@@ -130,7 +130,7 @@ async def patch(call: CosmosCall) -> Response:
     change = await compile_change(call, view, partition, patch)
     key, seq = await resolve_address(call, view, record_finder(call, view, partition))
     command = Command(Mode.REPLACE, partition, key, change, call.expected_lsn(view.id), seq=seq)
-    return await commit_prepared(lambda: _commit_and_answer(call, view, command))
+    return await write_prepared(lambda: _commit_and_answer(call, view, command))
 
 
 async def delete(call: CosmosCall) -> Response:
