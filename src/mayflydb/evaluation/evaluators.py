@@ -319,10 +319,9 @@ class Evaluators:
         else:
             self._collector_pause = None
             full_collections.resume()
-            if self._grown:
-                # Only after a quiet second: the allocator is locked meanwhile.
-                self._grown = False
-                asyncio.get_running_loop().run_in_executor(None, _release_memory)
+            # Only after a quiet second: the allocator is locked while memory is given back.
+            asyncio.get_running_loop().run_in_executor(None, _release_memory, self._grown)
+            self._grown = False
 
     # --- the end -------------------------------------------------------------------------------------------------------
 
@@ -345,14 +344,15 @@ class Evaluators:
         self._idle.clear()
 
 
-def _release_memory() -> None:
-    """Free what the last statements have left behind, and give free memory back to the system. Runs on a thread."""
+def _release_memory(is_much: bool) -> None:
+    """Free what the last statements have left behind; if it is much, give it back to the system. Runs on a thread."""
     switch_interval.shorten()
     try:
         release_unused()
     finally:
         switch_interval.restore()
-    give_back()
+    if is_much:
+        give_back()
 
 
 async def _run_all(endings: list[Callable[[], Coroutine[Any, Any, None]]]) -> None:

@@ -10,7 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mayflydb.frontends.cosmos.values import MISSING_ID, ItemLimits, item_id, own_ttl, parse_default_ttl, parse_item
+from mayflydb.frontends.cosmos import values
+from mayflydb.frontends.cosmos.values import (
+    MISSING_ID,
+    ItemLimits,
+    item_id,
+    own_ttl,
+    parse_default_ttl,
+    parse_item,
+    parse_json,
+)
 from mayflydb.model.errors import BadRequest, TooLarge
 from mayflydb.model.record import IGNORED, NEVER
 
@@ -214,3 +223,40 @@ def test_default_ttl_off() -> None:
     with pytest.raises(BadRequest) as caught:
         parse_default_ttl(None, "create")
     assert caught.value.message == REFUSAL.format("defaultTtl", "null")
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bodies of any size are decoded part by part."""
+    monkeypatch.setattr(values, "LARGE_BODY", 0)
+    monkeypatch.setattr(values, "LARGE_PART", 8)
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"id": "1", "a": [[[[1.5, "x"]]], {"b": [1, 2, {"c": null}]}, []], "t": "a long text [ { "}', "[]", "5", '"{"',
+        ' {"id" : [ 1 , [ 2 , 3 , 4 , 5 ] , "\\u00e9\\n" ] } ', '{"a": {"b": {"c": {"d": {"e": [1, 2, 3, 4, 5]}}}}}',
+    ],
+)  # fmt: skip
+def test_a_large_body_is_decoded_as_any_other(text: str) -> None:
+    assert parse_json(text.encode(), ItemLimits(), 10_000)[0] == json.loads(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"id": [1, 2, 3, 4, 5,, 6]}', '{"id": [1, 2, 3, 4, 5}', '{"id": [1, 2, 3, 4, nul]}', '{"id": [1, 2, 3, 4, 5]} x',
+        '{"id": [[1, 2, 3], [1, 2, "\\ud800"]]}', '{"id": [1, 2, 3, 4, 1e999]}', '{"a": {"a": 1, "b": 2, "a": 3}, "b": [1, 2]}',
+        '{"id": "1", "long": [1, 2, 3, 4], "id": "2"}', "{[1, 2, 3, 4, 5, 6]: 1}",
+    ],
+)  # fmt: skip
+def test_faults_of_a_large_body_are_worded_as_any_other(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    with pytest.raises(BadRequest) as whole:
+        parse_json(text.encode(), ItemLimits(), 10_000)
+    monkeypatch.setattr(values, "LARGE_BODY", 0)
+    monkeypatch.setattr(values, "LARGE_PART", 8)
+    with pytest.raises(BadRequest) as parts:
+        parse_json(text.encode(), ItemLimits(), 10_000)
+    assert parts.value.message == whole.value.message
