@@ -18,7 +18,7 @@ ID = {"id": Binary(bytes(16), 4), "uid": Binary(bytes(32))}
         ({"_id": ID, "txnNum": Int64(1 << 40), "done": []}, 1 << 40),
         ({"_id": ID, "lastWriteDate": 1, "txnNum": Int64(5)}, None),
         ({"_id": ID, "txnNum": 5}, None),
-        ({"txnNum": Int64(5), "_id": ID}, None),
+        ({"txnNum": Int64(5), "done": []}, None),
     ],
 )
 def test_a_number_is_read_where_it_is_written(document: dict[str, Any], number: int | None) -> None:
