@@ -45,7 +45,7 @@ TABLE: tuple[Row, ...] = (
         ("--advertise",),
         "",
         read.optional_address,
-        "Where Cosmos clients are told to go: HOST, HOST:PORT or https://HOST:PORT. Default: the address each of them used.",
+        "Address that Cosmos clients are given: HOST, HOST:PORT or https://HOST:PORT. Default: the address that each used.",
         "ADDRESS",
     ),
     Row(
@@ -62,7 +62,7 @@ TABLE: tuple[Row, ...] = (
         ("--allow-time-travel/--no-allow-time-travel",),
         "auto",
         read.optional_switch,
-        "Whether people may move the clock. Default: yes on loopback, unless storage is PostgreSQL; else no.",
+        "Allow people to move the clock. Default: on loopback, unless storage is PostgreSQL.",
         switch=True,
     ),
     Row(
@@ -160,7 +160,7 @@ TABLE: tuple[Row, ...] = (
         ("--clock-start",),
         "",
         read.optional_time,
-        "Where a virtual clock starts. Default: the real current second.",
+        "Time at which a virtual clock starts. Default: the real current second.",
         "TIME",
     ),
     Row(
@@ -176,7 +176,7 @@ TABLE: tuple[Row, ...] = (
         ("--clock-hold",),
         "1m",
         read.clock_wait,
-        "How long such a step must hold before reads follow it.",
+        "Time for which such a step must hold before reads follow it.",
         "DURATION",
     ),
     Row(
@@ -184,7 +184,7 @@ TABLE: tuple[Row, ...] = (
         ("--clock-steady",),
         "1h",
         read.clock_wait,
-        "How long such a step must hold before anything is purged on its word; not shorter than --clock-hold.",
+        "Time for which such a step must hold before purges follow it; not shorter than --clock-hold.",
         "DURATION",
     ),
     Row(
@@ -266,7 +266,7 @@ TABLE: tuple[Row, ...] = (
         ("--sweep-interval",),
         "1s",
         read.interval,
-        "How often expired items are purged.",
+        "Interval at which expired items are purged.",
         "DURATION",
     ),
     Row(
@@ -274,7 +274,7 @@ TABLE: tuple[Row, ...] = (
         ("--event-retention",),
         "auto",
         read.optional_retention,
-        "How long expiry events are kept. Default: 7d, and without an end while the clock is virtual.",
+        "Age up to which expiry events are kept. Default: 7d, and without a limit while the clock is virtual.",
         "DURATION",
     ),
     Row(
@@ -298,7 +298,7 @@ TABLE: tuple[Row, ...] = (
         ("--mongo-sweep-interval",),
         "60s",
         read.interval,
-        "How often documents that died by a date are removed, until a client sets ttlMonitorSleepSecs.",
+        "Interval at which documents that expired by a date are removed; clients may set ttlMonitorSleepSecs.",
         "DURATION",
     ),
     Row(
@@ -347,7 +347,7 @@ TABLE: tuple[Row, ...] = (
         ("--mongo-auth/--no-mongo-auth",),
         "auto",
         read.optional_switch,
-        "Whether MongoDB's clients log in. Default: where other machines can come in, or an administrator is given.",
+        "Require logins of MongoDB's clients. Default: where other machines can connect, or an administrator is given.",
         switch=True,
     ),
     Row(
@@ -380,7 +380,7 @@ TABLE: tuple[Row, ...] = (
         ("--mongo-expiry",),
         "show",
         read.choice("show", "hide"),
-        "show: what a date index has let die is seen until it is purged, as in MongoDB; hide: it is gone at its deadline.",
+        "show: documents that expired by a date index are seen until they are purged, as in MongoDB; hide: up to their deadline.",
         "show|hide",
     ),
     Row(
@@ -388,7 +388,7 @@ TABLE: tuple[Row, ...] = (
         ("--mongo-custom-path-ttl/--no-mongo-custom-path-ttl",),
         False,
         read.switch,
-        "Whether collections of profile cosmos may have their TTL index on a field of their own, instead of _ts.",
+        "Allow collections of profile cosmos a TTL index on another field than _ts.",
         switch=True,
     ),
     Row(
@@ -406,7 +406,7 @@ TABLE: tuple[Row, ...] = (
         ("--mongo-change-stream-retention",),
         "24h",
         read.retention,
-        "How long changes are remembered for MongoDB's change streams, where one was ever opened.",
+        "Age up to which changes are kept for MongoDB's change streams, where one was ever opened.",
         "DURATION",
     ),
     Row(
@@ -457,7 +457,7 @@ TABLE: tuple[Row, ...] = (
         ("--ydb-auth/--no-ydb-auth",),
         "auto",
         read.optional_switch,
-        "Whether YDB's clients log in. Default: where other machines can come in, or a password is given.",
+        "Require logins of YDB's clients. Default: where other machines can connect, or a password is given.",
         switch=True,
     ),
     Row(
@@ -481,7 +481,7 @@ TABLE: tuple[Row, ...] = (
         ("--ydb-hide-expired/--no-ydb-hide-expired",),
         False,
         read.switch,
-        "Whether rows are seen no more from their deadline on; otherwise until they are erased, as in YDB.",
+        "Hide rows from their deadline on; otherwise they are seen until they are erased, as in YDB.",
         switch=True,
     ),
     Row(
@@ -489,7 +489,7 @@ TABLE: tuple[Row, ...] = (
         ("--ydb-run-interval",),
         "1h",
         read.run_interval,
-        "How often rows of a YDB table that are due are erased, unless its TTL settings say otherwise.",
+        "Interval at which due rows of a YDB table are erased, unless its TTL settings have another one.",
         "DURATION",
     ),
     Row(
@@ -505,7 +505,7 @@ TABLE: tuple[Row, ...] = (
         ("--ydb-tick",),
         "60s",
         read.run_interval,
-        "How far the instants are apart at which runs over YDB tables may begin.",
+        "Interval between the instants at which runs over YDB tables may begin.",
         "DURATION",
     ),
     Row(
@@ -513,7 +513,7 @@ TABLE: tuple[Row, ...] = (
         ("--ydb-retry-interval",),
         "5m",
         read.run_interval,
-        "How long a YDB table waits whose run has failed.",
+        "Time after a failed run before a YDB table has its next one.",
         "DURATION",
     ),
     Row(
@@ -521,7 +521,7 @@ TABLE: tuple[Row, ...] = (
         ("--ydb-removal/--no-ydb-removal",),
         True,
         read.switch,
-        "Whether rows of YDB tables are erased in the background; otherwise only by runs on demand.",
+        "Erase rows of YDB tables in the background; otherwise only by runs on demand.",
         switch=True,
     ),
     *LIMIT_ROWS,
