@@ -14,6 +14,7 @@ from typing import Final, NoReturn
 from mayflydb.announcement import Announcement
 from mayflydb.clock import VirtualClock
 from mayflydb.config.settings import Settings
+from mayflydb.evaluation.memory import keep_large_blocks_apart
 from mayflydb.model.instant import Instant
 from mayflydb.serving.logs import configure
 from mayflydb.serving.server import Server
@@ -29,6 +30,7 @@ DESCRIPTORS: Final = 16_384
 def run(settings: Settings, announcer: Callable[[Announcement], None]) -> int:
     """Serve until SIGTERM or SIGINT and return the exit code. Raise StartFailed. A second SIGINT ends the process at once."""
     sys.setswitchinterval(SWITCH_INTERVAL)
+    keep_large_blocks_apart()
     _raise_descriptor_limit()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(_serve(settings, announcer))

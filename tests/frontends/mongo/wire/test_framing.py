@@ -229,3 +229,11 @@ def test_arrays_of_documents_stay_bytes() -> None:
     (element,) = [each for each in raw.elements(inserted) if each.name == b"documents"]
     assert raw.array_documents(inserted[element.value : element.end], "insert.documents") == [ONE, TWO]
     assert raw.remove_elements(inserted, [element]) == encode({"insert": "c", "ordered": True, "$db": "d"})
+
+
+def test_an_incomplete_message_is_freed_when_its_end_does_not_come() -> None:
+    framer = Framer(Codecs(tuple(find_codecs())).inflate)
+    framer.feed(frame(2013, bytes(100_000), length=1_000_000))
+    assert framer.held_bytes == 100_016
+    framer.drop()
+    assert framer.held_bytes == 0 and not framer._chunks

@@ -108,6 +108,12 @@ class Framer:
         """The size of the incomplete message, or of its header."""
         return self._needed_bytes
 
+    def drop(self) -> None:
+        """Free the incomplete message, whose end does not come any more."""
+        self._chunks.clear()
+        self._held_bytes = 0
+        self.has_more = False
+
     def feed(self, data: bytes = b"") -> list[Message]:
         """The messages that are complete with these bytes, up to MAX_MESSAGES. Once `broken` is set, nothing more may be fed.
 
