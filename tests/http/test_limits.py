@@ -159,3 +159,25 @@ def test_requests_behind_each_other_leave_turns_to_others(tmp_path: Path) -> Non
             await response(many[0])
 
     run(tmp_path, PATIENT, work, note)
+
+
+def test_no_further_answer_is_made_until_a_large_one_is_taken(tmp_path: Path) -> None:
+    made: list[bytes] = []
+
+    async def note(request: Request) -> Response:
+        made.append(request.path)
+        return await answer(request)
+
+    async def work(bench: Bench) -> None:
+        large, small = b"GET /20000000 HTTP/1.1\r\nhost: x\r\n\r\n", b"GET /1 HTTP/1.1\r\nhost: x\r\n\r\n"
+        idle, other = await bench.connect(limit=1024), await bench.connect()
+        idle[1].write(large * 2 + small * 2)
+        await until_charged(account(bench, 100_000 * KB), 1)
+        await bench.ask(other, small)
+        assert made == [b"/20000000", b"/1"]
+        # All are answered in the end, in order.
+        for size in (20_000_000, 20_000_000, 1, 1):
+            assert (await response(idle[0])).endswith(b"x" * size)
+        assert made == [b"/20000000", b"/1", b"/20000000", b"/1", b"/1"]
+
+    run(tmp_path, PATIENT, work, note)

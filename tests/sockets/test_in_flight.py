@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from mayflydb.model.quota import Quota
+from mayflydb.sockets import in_flight
 from mayflydb.sockets.in_flight import SMALL_ANSWER, SMALL_MESSAGE, BytesInFlight
 
 LIMIT = 4_000_000
@@ -105,3 +108,41 @@ def test_a_refused_answer_gives_its_memory_back() -> None:
     assert in_flight.may_hold(SMALL_ANSWER) and not released
     assert not in_flight.may_hold(SMALL_ANSWER + 1)
     assert released == [True]
+
+
+def test_heavy_messages_are_worked_on_in_turn() -> None:
+    order: list[str] = []
+
+    async def work(name: str, gate: asyncio.Event) -> None:
+        order.append(f"{name} begins")
+        await gate.wait()
+        order.append(f"{name} ends")
+
+    async def play() -> None:
+        found, gate = account(), asyncio.Event()
+        tasks = [asyncio.create_task(found.work_in_turn(work(name, gate))) for name in "abc"]
+        await asyncio.sleep(0)
+        tasks[1].cancel()
+        gate.set()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    asyncio.run(play())
+    assert order == ["a begins", "a ends", "c begins", "c ends"]
+
+
+def test_a_heavy_message_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(in_flight, "HEAVY_SECONDS", 0.0)
+
+    async def play() -> int:
+        found = account()
+
+        async def nothing() -> int:
+            return 1
+
+        async def inner() -> int:
+            # Begins while the outer one has the turn, as a message does for whose transaction the outer one waits.
+            return await found.work_in_turn(nothing())
+
+        return await found.work_in_turn(inner())
+
+    assert asyncio.run(play()) == 1

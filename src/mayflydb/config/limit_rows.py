@@ -92,7 +92,7 @@ LIMIT_ROWS: Final[Sequence[Row]] = (
     Row(
         "limits.bytes_in_flight",
         ("--bytes-in-flight",),
-        "256MiB",
+        "160MiB",
         read.size,
         "Bytes of unfinished requests and of answers that are not read yet, of all clients together.",
         "SIZE",

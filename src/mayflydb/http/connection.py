@@ -199,8 +199,8 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
         if not self._transport.is_closing():
             self._transport.write(outgoing[0] if len(outgoing) == 1 else b"".join(outgoing))
         outgoing.clear()
-        if self._unread and not self._blocked:
-            self._charge_unread(0)
+        if self._unread:
+            self._note_taken()
         if self._ended:
             self._transport.close()
 
@@ -379,6 +379,16 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
         self._charge(self._charged + size)
         return True
 
+    def release(self, request: Request, size: int) -> None:
+        """See `Peer.release`. The bytes of a request that is answered are not charged any more."""
+        if request is self._current:
+            request.charged -= size
+            self._charge(self._charged - size)
+
+    @property
+    def turns(self) -> asyncio.Semaphore:
+        return self._work.in_flight.turns
+
     def _fail(self, request: Request, error: Exception) -> Response:
         log.error("a request was not answered: %s", request.method, exc_info=error)
         return _FAILED
@@ -420,7 +430,7 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
             self._work.post(self)
         self._outgoing.append(data)
         if len(data) > SMALL_ANSWER:
-            self._charge_unread(self._unread + len(data))
+            self._await_taking(len(data))
 
     def _end(self) -> None:
         """Close as soon as everything is sent; further requests are ignored."""

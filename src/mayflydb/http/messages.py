@@ -29,10 +29,16 @@ class Response(msgspec.Struct):
 
 
 class Peer(Protocol):
-    """The connection of a request."""
+    """The connection of a request. `turns`: those in which large answers are made."""
+
+    @property
+    def turns(self) -> asyncio.Semaphore: ...
 
     def hold(self, request: Request, size: int) -> bool:
         """Charge bytes that are made for the answer, until it is sent. Return False, and charge none, if there is no room."""
+
+    def release(self, request: Request, size: int) -> None:
+        """Give back bytes that `hold` has charged."""
 
 
 class Request:
@@ -101,6 +107,16 @@ class Request:
         """Charge bytes that are made for the answer. Overloaded if the bytes in flight leave no room."""
         if self.peer is not None and not self.peer.hold(self, size):
             raise Overloaded(OVERLOADED)
+
+    def release(self, size: int) -> None:
+        """Give back bytes that were charged by `hold`, before the answer is sent."""
+        if self.peer is not None:
+            self.peer.release(self, size)
+
+    @property
+    def turns(self) -> asyncio.Semaphore | None:
+        """The turns in which large answers are made; None: this one needs none."""
+        return None if self.peer is None else self.peer.turns
 
     # --- for the connection it comes from --------------------------------------------------------------------------------
 

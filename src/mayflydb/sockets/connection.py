@@ -142,6 +142,18 @@ class OrderedConnection(Served, Generic[R, A, W]):
         if size != before:
             self._work.in_flight.charge(size - before)
 
+    def _await_taking(self, size: int) -> None:
+        """Charge a large answer, and make no further one until the transport has taken it."""
+        self._charge_unread(self._unread + size)
+        self._blocked = True
+
+    def _note_taken(self) -> None:
+        """Go on after a large answer that was written, unless the transport waits for its client."""
+        if self._unread_timer is None:
+            self._charge_unread(0)
+            self._blocked = False
+            self._continue_later()
+
     def _await_room(self, size: int) -> bool:
         """Pause in a message of this size if other messages have to end first. Return False if it is refused."""
         allowed = self._work.in_flight.may_read(self, size)

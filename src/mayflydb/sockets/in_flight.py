@@ -6,10 +6,13 @@ SMALL are not charged: the number of connections limits them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, Protocol
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, Protocol, TypeVar
 
 from mayflydb.model.quota import Quota
+
+T = TypeVar("T")
 
 SMALL: Final = 16 * 1024
 """Bytes of a request that are not charged."""
@@ -20,7 +23,22 @@ SMALL_ANSWER: Final = 64 * 1024
 SMALL_MESSAGE: Final = 1 << 20
 """Bytes of a message that is read until the limit is reached, while larger messages wait."""
 
-DEFAULT_LIMIT: Final = 256 << 20
+DEFAULT_LIMIT: Final = 160 << 20
+
+HEAVY_MESSAGE: Final = 8 << 20
+"""Bytes of a message from which on it is worked on in turn: until it is answered it is in memory about three times."""
+
+HEAVY_COPIES: Final = 2
+"""Times that the message in work is charged."""
+
+HEAVY_SECONDS: Final = 10.0
+"""Seconds that it waits for its turn at most: the one before may wait for a lock of the same client's."""
+
+LARGE_READ: Final = 512 * 1024
+"""Bytes that one read of the store has returned, from which on an answer is made in turn."""
+
+LARGE_AT_ONCE: Final = 4
+"""Large answers that are made at a time. Made all at once, each would be held in part until the last has its end."""
 
 CHUNK: Final = 256 * 1024
 """Bytes that one read of a socket returns at most."""
@@ -43,6 +61,9 @@ class BytesInFlight:
     def __init__(self, quota: Quota | None = None, on_release: Callable[[], None] | None = None) -> None:
         """`on_release`: called when most of a large amount of bytes was given back, and when an answer is refused."""
         self.quota = quota or Quota("bytes_in_flight", DEFAULT_LIMIT)
+        self.turns = asyncio.Semaphore(LARGE_AT_ONCE)
+        """The turns of answers that are large: taken from the first large read on, until the answer is made."""
+        self._heavy = asyncio.Semaphore(1)
         self._on_release = on_release
         self._waiting: dict[Reader, None] = {}
         self._first: Reader | None = None
@@ -52,6 +73,20 @@ class BytesInFlight:
     def short(self) -> bool:
         """True if large messages have to wait."""
         return self.quota.used > self.quota.limit * 3 // 4
+
+    async def work_in_turn(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do the work of a heavy message after that of the one before."""
+        try:
+            await asyncio.wait_for(self._heavy.acquire(), HEAVY_SECONDS)
+        except TimeoutError:
+            return await work
+        except BaseException:
+            work.close()
+            raise
+        try:
+            return await work
+        finally:
+            self._heavy.release()
 
     def charge(self, size: int) -> None:
         """Charge bytes that are held already; a negative size gives them back."""

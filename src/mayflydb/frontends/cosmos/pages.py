@@ -6,9 +6,10 @@ are written, deleted or expire between two pages neither repeat nor hide others.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -31,6 +32,7 @@ from mayflydb.model.instant import SECOND, Instant
 from mayflydb.model.order import Position
 from mayflydb.model.record import Record
 from mayflydb.query.cosmos_sql import UNDEFINED, Caller, Context, Query, RowPosition, Search, SortedPage
+from mayflydb.sockets.in_flight import LARGE_READ
 
 MAX_KEY_BYTES: Final = 500
 """The limit for the sort values in a continuation token, in bytes."""
@@ -66,18 +68,47 @@ class Page(msgspec.Struct):
         return min(1.0, self.matched / self.read_counts.records) if self.read_counts.records else 1.0
 
 
+class Room(Protocol):
+    """What the bytes in flight leave for a page that is being made."""
+
+    @property
+    def turns(self) -> asyncio.Semaphore | None:
+        """The turns in which large pages are made."""
+
+    def hold(self, size: int) -> None:
+        """Charge bytes until the page is sent. Overloaded if there is no room for them."""
+
+    def release(self, size: int) -> None:
+        """Give back bytes that were charged."""
+
+
+class Unlimited:
+    """The room of a page whose bytes are counted elsewhere."""
+
+    turns: None = None
+
+    def hold(self, size: int) -> None:
+        """Charge nothing."""
+
+    def release(self, size: int) -> None:
+        """Give nothing back."""
+
+
+UNLIMITED: Final = Unlimited()
+
+
 class Pager:
     """Reads the page of one request."""
 
     def __init__(
         self, reads: access.Scanner, view: ContainerView, query: Query, scope: Scope, now: Instant, limit: int,
         call: Caller | None = None, engine: Engine | None = None, computing: Computing = HERE,
-        hold: Callable[[int], None] = lambda size: None,
+        room: Room = UNLIMITED,
     ) -> None:  # fmt: skip
         """`call`: calls the user-defined functions of the query. `engine`: the engine whose indexes may be used, or None.
 
-        `computing`: runs what evaluates the query. Where it has a deadline, a page ends after PAGE_TIME. `hold`: charges bytes of
-        rows while the page is made, and raises if there is no room for them.
+        `computing`: runs what evaluates the query. Where it has a deadline, a page ends after PAGE_TIME. `room`: is charged with
+        the records and rows that are held while the page is made.
         """
         self._engine = engine
         self._view = view
@@ -87,7 +118,8 @@ class Pager:
         self._limit = limit
         self._context = Context(now, call=call)
         self._computing = computing
-        self._hold = hold
+        self._room = room
+        self._has_turn = False
         self._over_at = None if computing.deadline is None else monotonic_us() + PAGE_TIME
         self._source: access.RecordSource = access.ScopeScan(reads, view, scope, now)
         self.read_counts = ReadCounts()
@@ -96,7 +128,14 @@ class Pager:
         self._document = view.document_reader(query.reads)
 
     async def read(self, start: PageStart) -> Page:
-        """Read the page that begins at `start`. EvaluationStopped, TooManyEvaluations."""
+        """Read the page that begins at `start`. EvaluationStopped, TooManyEvaluations, Overloaded."""
+        try:
+            return await self._read(start)
+        finally:
+            if self._has_turn and self._room.turns is not None:
+                self._room.turns.release()
+
+    async def _read(self, start: PageStart) -> Page:
         if self._query.ranking is not None:
             return await self._read_ranked(start)
         index_order = None if self._engine is None else await self._choose_source(self._engine)
@@ -128,14 +167,60 @@ class Pager:
         # About as many records as the page needs: at least 16, since WHERE drops some, and at most 256, since a batch is one
         # read and one turn of the event loop.
         batch = min(256, max(self._limit, 16))
-        async for chunk in self._source.batches(after, batch):
-            if chunk:
+        while True:
+            async for chunk in self._source.batches(after, batch):
+                if not chunk:
+                    continue
+                if not self._has_turn and self._is_large(chunk) and not await self._take_turn():
+                    break
                 yield chunk
+                after = Position(chunk[-1].partition, chunk[-1].seq)
+            else:
+                return
+            # It is read again then: the records of all pages that wait would be held meanwhile.
+            del chunk
+            await self._await_turn()
+
+    def _is_large(self, chunk: Sequence[Record]) -> bool:
+        return self._room.turns is not None and sum([len(record.value) for record in chunk]) > LARGE_READ
+
+    async def _take_turn(self) -> bool:
+        """Take a turn if one is free."""
+        turns = self._room.turns
+        if turns is not None and turns.locked():
+            return False
+        await self._await_turn()
+        return True
+
+    async def _await_turn(self) -> None:
+        if self._room.turns is not None and not self._has_turn:
+            await self._room.turns.acquire()
+            self._has_turn = True
 
     async def _evaluate(self, adds: Callable[[list[Record]], Any], chunk: list[Record]) -> Any:
         """Evaluate the query over records, here or on a thread."""
-        size = sum([len(record.value) for record in chunk]) + len(chunk) * len(self._query.statement.text)
-        return await self._computing.call(size, adds, chunk)
+        size = sum([len(record.value) for record in chunk])
+        weight = len(chunk) * len(self._query.statement.text)
+        return await self._compute_held(size, weight, adds, chunk)
+
+    async def _compute_held(self, size: int, weight: int, adds: Callable[[Any], Any], chunk: Any) -> Any:
+        """Compute over records of `size` bytes, which are charged meanwhile if they are many. `weight`: further work."""
+        if size <= HELD_BYTES:
+            return await self._computing.call(size + weight, adds, chunk)
+        # Of larger ones only a few are held at a time, in turn. Where the limit is low, one of them must come in.
+        held = min(size, LARGE_READ)
+        self._room.hold(held)
+        try:
+            return await self._computing.call(size + weight, adds, chunk)
+        finally:
+            self._room.release(held)
+
+    def _charge_rows(self, page: Page) -> Page:
+        """Charge the rows of a page that were made in one step."""
+        size = sum(map(len, page.rows))
+        if size > HELD_BYTES:
+            self._room.hold(size)
+        return page
 
     def _make_page(self, rows: list[bytes], start: PageStart | None, matched: int | None = None) -> Page:
         return Page(rows, self.read_counts, start, self.matched if matched is None else matched)
@@ -153,7 +238,7 @@ class Pager:
             async for chunk in self._read_chunks(first):
                 is_enough = await self._evaluate(rows.add, chunk)
                 if rows.size - held > HELD_BYTES:
-                    self._hold(rows.size - held)
+                    self._room.hold(rows.size - held)
                     held = rows.size
                 if is_enough:
                     break
@@ -189,8 +274,10 @@ class Pager:
         after, batch = _row_position(start), min(256, max(wanted, 16))
         weight = len(self._query.statement.text)
         async for chunk in access.walk(engine, self._view, self._query, index_order, after, self._now, batch):
-            size = sum([len(record.value) + weight for _, record in chunk])
-            if await self._computing.call(size, rows.add, chunk):
+            size = sum([len(record.value) for _, record in chunk])
+            if size > LARGE_READ:
+                await self._await_turn()
+            if await self._compute_held(size, weight * len(chunk), rows.add, chunk):
                 break
         # An index that was dropped during the walk had lost entries before: the rows are read again without it.
         if not await engine.indexes.has_all(self._view.id, [index_order.index]):
@@ -198,7 +285,7 @@ class Pager:
         return await self._cut(page, wanted, start)
 
     async def _cut(self, page: SortedPage, wanted: int, start: PageStart) -> Page:
-        return await self._computing.call(self.read_counts.size, self._cut_page, page, wanted, start)
+        return self._charge_rows(await self._computing.call(self.read_counts.size, self._cut_page, page, wanted, start))
 
     def _sorted_page(self, start: PageStart) -> tuple[SortedPage, int]:
         """Return a collector of the rows of a page and one more, and the number of rows of the page.
@@ -235,8 +322,8 @@ class Pager:
                 if accumulator.full:
                     break
         self.matched = accumulator.matched
-        return await self._computing.call(
-            self.read_counts.size, lambda: self._slice_results(start, accumulator.results())
+        return self._charge_rows(
+            await self._computing.call(self.read_counts.size, lambda: self._slice_results(start, accumulator.results()))
         )
 
     async def _read_ranked(self, start: PageStart) -> Page:
@@ -248,7 +335,9 @@ class Pager:
                 await self._evaluate(adds, chunk)
             await self._computing.call(self.read_counts.size, search.advance)
         self.matched = len(search.results)
-        return await self._computing.call(self.read_counts.size, self._slice_results, start, search.results)
+        return self._charge_rows(
+            await self._computing.call(self.read_counts.size, self._slice_results, start, search.results)
+        )
 
     def _slice_results(self, start: PageStart, results: list[Any]) -> Page:
         """Make the page of a result that is complete in memory."""

@@ -97,9 +97,7 @@ class MongoApp:
             if size <= CHEAP_BYTES:
                 body, sequences = _split_message(message)
             else:
-                body, sequences = await services.begin_evaluation(connection.id).compute(
-                    False, size, _split_message, message
-                )
+                body, sequences = await self._split_large(message, connection)
             name = next(iter(body), "")
             database = _database_of(message, name, body)
             if services.accounts.may_have_changed:
@@ -136,7 +134,18 @@ class MongoApp:
             log.exception("a command was not answered: %s", next(iter(body), ""))
             return encode(_FAILED)
         finally:
-            services.operations.current.pop(connection.id, None)
+            ended = services.operations.current.pop(connection.id, None)
+            if ended is not None and ended.evaluation is not None:
+                ended.evaluation.end_turn()
+
+    async def _split_large(
+        self, message: Message, connection: ConnectionState
+    ) -> tuple[Document, dict[str, list[bytes]]]:
+        evaluation = self.services.begin_evaluation(connection.id)
+        split = await evaluation.compute(False, len(message.body), _split_message, message)
+        # The documents are copies; the message itself would stay until the answer.
+        message.body = b""
+        return split
 
     def _encode_error(self, error: MayflyError, body: Document) -> bytes:
         drop_frames(error)

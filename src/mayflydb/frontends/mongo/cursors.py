@@ -140,7 +140,10 @@ class Cursor:
             if self._next_item >= len(self._buffer):
                 if not await self._fill():
                     break
-                self._charge_batch(total + sum([len(raw) for _, raw in self._buffer]))
+                size_read = sum([len(raw) for _, raw in self._buffer])
+                self._charge_batch(total + size_read)
+                if size_read > SMALL_ANSWER:
+                    await self.read_time.evaluation.admit(size_read)
             record, raw = self._buffer[self._next_item]
             # 16: more than the type, the index as text and the NUL that an array element costs. A first result is
             # always returned, or a large document could never be read.

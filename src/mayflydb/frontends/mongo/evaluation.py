@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
+from mayflydb.evaluation.evaluators import Evaluators
 from mayflydb.evaluation.statement import CHEAP_BYTES, Statement
 from mayflydb.evaluation.stops import EvaluationStopped, StopReason, TooManyEvaluations
-from mayflydb.model.errors import MayflyError, TimedOut, TooLarge, Unavailable
+from mayflydb.model.errors import MayflyError, Overloaded, TimedOut, TooLarge, Unavailable
+from mayflydb.sockets.in_flight import LARGE_READ, BytesInFlight
 
 T = TypeVar("T")
 
@@ -42,7 +44,49 @@ class Evaluation(Statement):
     `cheap`: the command itself is small, so that its query is cheap to analyze.
     """
 
-    __slots__ = ()
+    __slots__ = ("_has_turn", "_in_flight", "_read")
+
+    def __init__(
+        self,
+        evaluators: Evaluators,
+        client: int,
+        deadline: int | None,
+        cheap: bool = False,
+        in_flight: BytesInFlight | None = None,
+    ) -> None:
+        """`in_flight`: the account of the process; None: what the command reads is not charged."""
+        super().__init__(evaluators, client, deadline, cheap)
+        self._in_flight = in_flight
+        self._read = 0
+        self._has_turn = False
+
+    async def admit(self, size: int) -> None:
+        """Wait for a turn from the read on that makes a command large. `size`: bytes that were read, charged until then.
+
+        Overloaded if there is no room for them.
+        """
+        self._read += size
+        account = self._in_flight
+        if account is None or self._has_turn or self._read <= LARGE_READ:
+            return
+        if account.turns.locked():
+            if not account.may_hold(size):
+                raise Overloaded("The server holds as many bytes for its clients as it may. Please retry later.")
+            account.charge(size)
+            try:
+                await account.turns.acquire()
+            finally:
+                account.charge(-size)
+        else:
+            await account.turns.acquire()
+        self._has_turn = True
+
+    def end_turn(self) -> None:
+        """Let the next large command go on."""
+        self._read = 0
+        if self._has_turn and self._in_flight is not None:
+            self._has_turn = False
+            self._in_flight.turns.release()
 
     async def compute(self, cheap: bool, size: int, function: Callable[..., T], *given: Any) -> T:
         """Return the result of a function over documents of `size` bytes. It runs at once if it is cheap, else on a thread.

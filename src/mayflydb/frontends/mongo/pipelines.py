@@ -36,6 +36,7 @@ from mayflydb.query.mongo.stages.source import Batches, Merge, MergeRow, Namespa
 from mayflydb.query.mongo.update import Update, compile_update
 from mayflydb.query.mongo.validation import check_id
 from mayflydb.query.mongo.values import MISSING, Document, Value, encode
+from mayflydb.sockets.in_flight import SMALL_ANSWER
 
 MAX_VIEW_DEPTH: Final = 20
 """Maximum number of views that read each other."""
@@ -97,7 +98,7 @@ class CollectionSource:
             return
         selection = await self._select(collection, query)
         async for rows in read_rows(self._work.view, collection, selection, self._read_time):
-            self._read_time.evaluation.taken += bytes_of(row.record for row in rows)
+            await self._note_taken(rows)
             yield rows
 
     async def _select(self, collection: Collection, query: Document) -> Selection:
@@ -199,8 +200,15 @@ class CollectionSource:
 
     async def _take_rows(self, collection: Collection, pipeline: Pipeline, hint: Any) -> AsyncIterator[Rows]:
         async for rows in self._read_rows(collection, pipeline, hint):
-            self._read_time.evaluation.taken += bytes_of(row.record for row in rows)
+            await self._note_taken(rows)
             yield rows
+
+    async def _note_taken(self, rows: Sequence[DocumentRow]) -> None:
+        size = bytes_of(row.record for row in rows)
+        evaluation = self._read_time.evaluation
+        evaluation.taken += size
+        if size > SMALL_ANSWER:
+            await evaluation.admit(size)
 
     async def _read_rows(
         self, collection: Collection, pipeline: Pipeline, hint: Any

@@ -30,6 +30,7 @@ from mayflydb.query.mongo.sort import Sort, compile_sort
 from mayflydb.query.mongo.stages.base import BATCH_SIZE, MEMORY_LIMIT, memory_error
 from mayflydb.query.mongo.values import Document, decode
 from mayflydb.query.sorting import sort_in_runs
+from mayflydb.sockets.in_flight import SMALL_ANSWER
 
 CHEAP_SORT: Final = 500
 """Number of rows that are sorted on the event loop."""
@@ -484,7 +485,10 @@ async def _sort_rows(
     records = _SortedRecords(sort, selection.skip + selection.limit if selection.limit else 0)
     cheap = selection.score is None and selection.env.collation.is_simple
     async for batch in source:
-        await evaluation.compute(cheap, bytes_of(row.record for row in batch), records.add, batch)
+        size = bytes_of(row.record for row in batch)
+        if size > SMALL_ANSWER:
+            await evaluation.admit(size)
+        await evaluation.compute(cheap, size, records.add, batch)
     ordered = await evaluation.compute(len(records) <= CHEAP_SORT, 0, records.order)
     for first in range(0, len(ordered), BATCH_SIZE):
         yield [DocumentRow(record) for record in ordered[first : first + BATCH_SIZE]]

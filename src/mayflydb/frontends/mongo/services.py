@@ -111,7 +111,7 @@ class Services:
     def begin_evaluation(self, client: int, cheap: bool = False) -> Evaluation:
         """Return an evaluation that begins now. `client`: the number of its connection."""
         evaluators = self.engine.evaluators
-        return Evaluation(evaluators, client, evaluators.deadline(), cheap)
+        return Evaluation(evaluators, client, evaluators.deadline(), cheap, self.in_flight)
 
     def continue_evaluation(self, call: Call, evaluation: Evaluation) -> None:
         """Make a cursor's evaluation that of a command which reads on. Its time counts from here."""

@@ -7,6 +7,7 @@ import socket
 import struct
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
 from urllib.request import urlopen
@@ -18,6 +19,7 @@ from pymongo.uri_parser import parse_uri
 
 from mayflydb.embedded import RunningServer, serve
 from mayflydb.sockets import connection
+from mayflydb.sockets.in_flight import LARGE_AT_ONCE
 
 LIMITS: dict[str, Any] = {
     "mongo_max_cursors": 4,
@@ -305,3 +307,42 @@ def test_cursors_belong_to_their_user(tmp_path: Any) -> None:
             assert run(ann, {"killCursors": "c", "cursors": [id]})["cursorsKilled"] == [id]
             id = Int64(ann.shop.command({"find": "c", "batchSize": 1})["cursor"]["id"])
             assert run(root, {"killCursors": "c", "cursors": [id]})["cursorsKilled"] == [id]
+
+
+LARGE_READS: list[dict[str, Any]] = [
+    {"find": "c"},
+    {"find": "c", "sort": {"n": 1}},
+    {"aggregate": "c", "pipeline": [{"$group": {"_id": "$_id", "x": {"$first": "$x"}}}], "cursor": {}},
+    {"find": "c", "sort": {"n": 1}, "filter": {"$nonsense": 1}},
+    {"findAndModify": "c", "query": {}, "sort": {"n": 1}, "update": {"$set": {"y": 1}}},
+]
+
+
+def test_large_reads_wait_for_their_turn_and_give_it_back() -> None:
+    with serve(memory=True, port=0) as server:
+        with closing(Wire(server)) as wire:
+            for number in range(20):
+                assert wire.ask(insert="c", documents=[{"_id": number, "n": -number, "x": "x" * 100_000}])["ok"] == 1
+
+        def ask(command: dict[str, Any]) -> int:
+            with closing(Wire(server)) as client:
+                answer = client.ask(**command)
+                return len(answer["cursor"]["firstBatch"]) if "cursor" in answer else -int(answer["ok"])
+
+        for _ in range(2):
+            with ThreadPoolExecutor(len(LARGE_READS) * LARGE_AT_ONCE) as pool:
+                assert [*pool.map(ask, LARGE_READS * LARGE_AT_ONCE)] == [20, 20, 20, 0, -1] * LARGE_AT_ONCE
+        assert budget(server, "bytes_in_flight") == 0
+
+
+def test_heavy_messages_are_answered_one_after_the_other() -> None:
+    with serve(memory=True, port=0) as server:
+
+        def ask(number: int) -> int:
+            with closing(Wire(server)) as client:
+                documents = [{"_id": number, "x": "x" * 9 * MB}]
+                return int(client.ask(insert="heavy", documents=documents)["n"])
+
+        with ThreadPoolExecutor(4) as pool:
+            assert sum(pool.map(ask, range(4))) == 4
+        assert budget(server, "bytes_in_flight") == 0

@@ -193,7 +193,7 @@ async def _read_page(
             size,
             engine=call.engine,
             computing=statement,
-            hold=call.request.arrived.hold,
+            room=call.request.arrived,
         )
         call.reads = pager.read_counts
         page = await pager.read(start)

@@ -20,7 +20,7 @@ from mayflydb.frontends.mongo.protocol.messages import Message
 from mayflydb.frontends.mongo.state import ConnectionState
 from mayflydb.query.mongo.values import encode
 from mayflydb.sockets.connection import MAX_ANSWERS_PER_TURN, PROGRESS_BYTES, PROGRESS_SECONDS, OrderedConnection
-from mayflydb.sockets.in_flight import SMALL, SMALL_ANSWER
+from mayflydb.sockets.in_flight import HEAVY_COPIES, HEAVY_MESSAGE, SMALL, SMALL_ANSWER
 from mayflydb.sockets.work import Work
 
 log = logging.getLogger(__name__)
@@ -93,6 +93,8 @@ class Connection(OrderedConnection[Message, bytes, Message]):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        # Objects of the connection refer to each other: without this the bytes would wait for the collector.
+        self._framer.drop()
         self._abandon(self._answering)
         self.state.lock_waits.cancel()
         self._factory.app.on_disconnect(self.state)
@@ -105,15 +107,13 @@ class Connection(OrderedConnection[Message, bytes, Message]):
 
     def _take(self, messages: list[Message]) -> None:
         """Answer messages that are complete, and account for those that are not answered at once."""
-        framer, charged = self._framer, self._charged
+        framer = self._framer
         if messages:
             self._counters.requests += len(messages)
             # Only a complete message counts: a client that sends single bytes runs out of time.
             self._expires = self._loop.time() + self._factory.limits.idle
             self._next_progress = 0
             self._waiting.extend(messages)
-            if charged:
-                self._work.in_flight.leave(self)
         self._advance()
         held = framer.held_bytes
         if held and held >= self._next_progress:
@@ -160,7 +160,9 @@ class Connection(OrderedConnection[Message, bytes, Message]):
 
     def _answering_bytes(self) -> int:
         answering = self._answering
-        return answering.size if answering is not None and answering.size > SMALL else 0
+        if answering is None or answering.size <= SMALL:
+            return 0
+        return answering.size if answering.size < HEAVY_MESSAGE else answering.size * HEAVY_COPIES
 
     def eof_received(self) -> bool:
         """Still answer a client that has closed its sending side, and end its waits for locks.
@@ -196,8 +198,8 @@ class Connection(OrderedConnection[Message, bytes, Message]):
             self._counters.sent += len(sent)
             self._transport.write(sent)
         outgoing.clear()
-        if self._unread and not self._blocked:
-            self._charge_unread(0)
+        if self._unread:
+            self._note_taken()
         if self._ended:
             self._transport.close()
 
@@ -231,7 +233,10 @@ class Connection(OrderedConnection[Message, bytes, Message]):
             message = self._waiting.popleft()
             # Before `_run`: an answer without waits resets it within that call.
             self._answering = message
-            self._run(message, self._factory.app.answer(message, self.state))
+            answering = self._factory.app.answer(message, self.state)
+            self._run(
+                message, answering if message.size < HEAVY_MESSAGE else self._work.in_flight.work_in_turn(answering)
+            )
         if self._framer.has_more and self._may_parse():
             self._continue_later()
         self._end_if_done()
@@ -260,12 +265,18 @@ class Connection(OrderedConnection[Message, bytes, Message]):
     def _finish_answering(self) -> None:
         self._answering = None
         if self._charged:
-            self._charge(self._count_held_bytes())
+            self._charge_rest()
+
+    def _charge_rest(self) -> None:
+        """Charge what is held after an answer, which makes room for the messages of others."""
+        self._charge(self._count_held_bytes())
+        if not self._charged:
+            self._work.in_flight.leave(self)
 
     def _respond(self, request: Message, answer: bytes) -> None:
         self._answering = None
         if self._charged:
-            self._charge(self._count_held_bytes())
+            self._charge_rest()
         if self._ended or self._transport.is_closing():
             return
         self._set_frame_limits()
@@ -282,7 +293,7 @@ class Connection(OrderedConnection[Message, bytes, Message]):
             self._work.post(self)
         self._outgoing.append(frame)
         if len(frame) > SMALL_ANSWER:
-            self._charge_unread(self._unread + len(frame))
+            self._await_taking(len(frame))
 
     def _check_deadline(self) -> None:
         now = self._loop.time()
