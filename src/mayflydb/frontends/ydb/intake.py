@@ -1,8 +1,8 @@
 """Reads the message of a call within the account of bytes in flight.
 
 gRPC receives a message outside of Python's code, and only after a call asks for it. So the account is checked before that. The
-size of a message is not known until it is complete. A message that is not complete at once is charged as the largest possible
-message until then.
+size of a message is not known until it is complete. A message that is not complete at once is charged with what may have come in the
+time since, until it is.
 """
 
 from __future__ import annotations
@@ -21,6 +21,12 @@ ENTRANCES: Final = 4
 
 GRACE_SECONDS: Final = 0.01
 """Seconds after which a message that is not complete is charged. Small messages arrive together with their call."""
+
+FASTEST: Final = 800 << 20
+"""The most bytes that arrive in a second."""
+
+COPIES: Final = 2
+"""Times that a message is in memory when it is complete: as gRPC has received it, and as the bytes that it hands over."""
 
 MESSAGE_SECONDS: Final = 30.0
 """Seconds in which a message must be complete."""
@@ -59,7 +65,8 @@ class Intake:
         """
         await self._entrance.acquire()
         charge.entrance = self._entrance
-        charge.timer = asyncio.get_running_loop().call_later(GRACE_SECONDS, self._reserve, context, charge)
+        loop = asyncio.get_running_loop()
+        charge.timer = loop.call_later(GRACE_SECONDS, self._reserve, context, charge, GRACE_SECONDS)
         try:
             data = await context.read()
         finally:
@@ -85,17 +92,22 @@ class Intake:
         self._in_flight.charge(size)
         context.add_done_callback(lambda _: self._in_flight.charge(-size))
 
-    def _reserve(self, context: Any, charge: Charge) -> None:
-        """Charge the largest message for one that is on its way, or refuse it."""
-        # With a limit below the largest message, a slow small message must be accepted nevertheless.
-        size = min(self._largest, self._in_flight.quota.limit)
-        if self._in_flight.may_hold(size):
-            charge.set(size)
-            charge.release_entrance()
-            late = grpc.StatusCode.DEADLINE_EXCEEDED, "The message took too long."
-            charge.timer = asyncio.get_running_loop().call_later(MESSAGE_SECONDS, self._abort, context, *late)
-        else:
+    def _reserve(self, context: Any, charge: Charge, seconds: float) -> None:
+        """Charge what may have come in these seconds of a message that is on its way, or refuse it."""
+        # Of a low limit, a slow message takes half: others must come in beside it.
+        most = min(self._largest * COPIES, self._in_flight.quota.limit // 2)
+        size = min(int(seconds * FASTEST) * COPIES, most)
+        if not self._in_flight.may_hold(size - charge.size):
             self._abort(context, grpc.StatusCode.RESOURCE_EXHAUSTED, TOO_MANY_BYTES)
+            return
+        charge.set(size)
+        charge.release_entrance()
+        loop = asyncio.get_running_loop()
+        if size < most:
+            charge.timer = loop.call_later(seconds, self._reserve, context, charge, seconds * 2)
+        else:
+            late = grpc.StatusCode.DEADLINE_EXCEEDED, "The message took too long."
+            charge.timer = loop.call_later(MESSAGE_SECONDS, self._abort, context, *late)
 
     def _abort(self, context: Any, code: grpc.StatusCode, text: str) -> None:
         async def abort() -> None:
@@ -113,11 +125,11 @@ class Intake:
 class Charge:
     """The bytes that are charged for the message of one call."""
 
-    __slots__ = ("_in_flight", "_size", "entrance", "timer")
+    __slots__ = ("_in_flight", "entrance", "size", "timer")
 
     def __init__(self, in_flight: BytesInFlight) -> None:
         self._in_flight = in_flight
-        self._size = 0
+        self.size = 0
         self.timer: asyncio.TimerHandle
         self.entrance: asyncio.Semaphore | None = None
 
@@ -138,6 +150,6 @@ class Charge:
 
     def set(self, size: int) -> None:
         """Set the charge to this size."""
-        before, self._size = self._size, size
+        before, self.size = self.size, size
         if size != before:
             self._in_flight.charge(size - before)

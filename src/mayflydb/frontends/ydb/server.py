@@ -25,8 +25,10 @@ GRPC_OPTIONS: Final = (
     # Pings find connections whose client is gone, so that their streams end.
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 20_000),
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    # The window of a stream follows the speed of the line by default, so that a call that is not asked for its message yet could
+    # fill it with megabytes. A message that is asked for gets a window of its own size in any case.
+    ("grpc.http2.bdp_probe", 0),
     # With port reuse, a second server could bind the same port and would get half of the connections.
     ("grpc.so_reuseport", 0),
 )
@@ -52,9 +54,14 @@ class GrpcServer:
         self._served_port = served_port
         self._in_flight = in_flight or BytesInFlight()
         calls = app.services.engine.quotas.get("ydb_calls", app.services.options.max_calls)
-        self._intake = Intake(self._in_flight, calls, MAX_MESSAGE_BYTES)
-        connections = (("grpc.max_allowed_incoming_connections", max_connections),)
-        self._server = grpc.aio.server(options=GRPC_OPTIONS + connections)
+        largest = min(MAX_MESSAGE_BYTES, self._in_flight.quota.limit)
+        self._intake = Intake(self._in_flight, calls, largest)
+        limits = (
+            ("grpc.max_allowed_incoming_connections", max_connections),
+            # gRPC refuses a larger message by its head, before any byte of it is held.
+            ("grpc.max_receive_message_length", largest),
+        )
+        self._server = grpc.aio.server(options=GRPC_OPTIONS + limits)
         methods_by_service: dict[str, list[Method]] = {}
         for each in all_methods(app.handlers):
             methods_by_service.setdefault(each.service, []).append(each)
