@@ -102,10 +102,10 @@ def _line(process: Any) -> str:
     return line
 
 
-def resident_mb(pid: int) -> float:
-    """Memory of a process that is in RAM, in MB."""
+def resident_mb(pid: int, field: str = "VmRSS") -> float:
+    """Memory of a process that is in RAM, in MB; VmHWM: the most that it has been."""
     status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
-    return int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) / 1000  # type: ignore[index]
+    return int(re.search(rf"{field}:\s+(\d+) kB", status)[1]) / 1000  # type: ignore[index]
 
 
 def processor_seconds(pid: int) -> float:

@@ -1,6 +1,6 @@
-"""Plays faults and hostile requests against real servers, and writes docs/reliability.md.
+"""Plays faults, hostile requests and attacks on memory against real servers, and writes docs/reliability.md.
 
-`promises.py` writes both tables; `promises.py faults` or `promises.py hostile` writes one of them and leaves the other.
+`promises.py` writes all tables; `promises.py faults`, `hostile` or `memory` writes one of them and leaves the others.
 Exit code 1: a row does not hold.
 """
 
@@ -148,6 +148,15 @@ def play_hostile() -> Iterator[Row]:
             yield Row(figure.name, figure.target, figure.met, f"{figure.measured}; {figure.how}")
 
 
+def play_memory() -> Iterator[Row]:
+    """Play each attack on the memory of a server."""
+    from hoarding import hoarding
+
+    with tempfile.TemporaryDirectory(prefix="memory-") as place:
+        for figure in hoarding(Path(place)):
+            yield Row(figure.name, figure.target, figure.met, f"{figure.measured}; {figure.how}")
+
+
 def table(rows: list[Row], heads: tuple[str, str, str, str]) -> str:
     """The rows as Markdown."""
     words = {True: "yes", False: "**no**", None: "-"}
@@ -162,11 +171,12 @@ def table(rows: list[Row], heads: tuple[str, str, str, str]) -> str:
 PARTS: dict[str, tuple[Callable[[], Iterator[Row]], tuple[str, str, str, str]]] = {
     "faults": (play_faults, ("what happens", "promised", "held", "measured")),
     "hostile": (play_hostile, ("request", "readers' p99 / max", "held", "measured")),
+    "memory": (play_memory, ("attack", "resident memory", "held", "measured")),
 }
 
 
 def main() -> int:
-    """Write the parts that are asked for, or both."""
+    """Write the parts that are asked for, or all."""
     wanted: list[str] = sys.argv[1:] or [*PARTS]
     page, failed = PAGE.read_text(encoding="utf-8"), False
     for name in wanted:

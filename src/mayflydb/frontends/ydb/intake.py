@@ -1,8 +1,8 @@
 """Reads the message of a call within the account of bytes in flight.
 
 gRPC receives a message outside of Python's code, and only after a call asks for it. So the account is checked before that. The
-size of a message is not known until it is complete. A message that is not complete at once is charged with what may have come in the
-time since, until it is.
+size of a message is not known until it is complete. A message that is not complete at once is charged with what may have come in
+the time since, until it is.
 """
 
 from __future__ import annotations
