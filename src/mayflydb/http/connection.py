@@ -200,7 +200,7 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
             self._transport.write(outgoing[0] if len(outgoing) == 1 else b"".join(outgoing))
         outgoing.clear()
         if self._unread:
-            self._note_taken()
+            self._resume_answers()
         if self._ended:
             self._transport.close()
 

@@ -147,7 +147,7 @@ class OrderedConnection(Served, Generic[R, A, W]):
         self._charge_unread(self._unread + size)
         self._blocked = True
 
-    def _note_taken(self) -> None:
+    def _resume_answers(self) -> None:
         """Go on after a large answer that was written, unless the transport waits for its client."""
         if self._unread_timer is None:
             self._charge_unread(0)

@@ -69,7 +69,7 @@ class Page(msgspec.Struct):
 
 
 class Room(Protocol):
-    """What the bytes in flight leave for a page that is being made."""
+    """The account of the bytes of a page while it is made."""
 
     @property
     def turns(self) -> asyncio.Semaphore | None:
@@ -201,9 +201,9 @@ class Pager:
         """Evaluate the query over records, here or on a thread."""
         size = sum([len(record.value) for record in chunk])
         weight = len(chunk) * len(self._query.statement.text)
-        return await self._compute_held(size, weight, adds, chunk)
+        return await self._hold_and_compute(size, weight, adds, chunk)
 
-    async def _compute_held(self, size: int, weight: int, adds: Callable[[Any], Any], chunk: Any) -> Any:
+    async def _hold_and_compute(self, size: int, weight: int, adds: Callable[[Any], Any], chunk: Any) -> Any:
         """Compute over records of `size` bytes, which are charged meanwhile if they are many. `weight`: further work."""
         if size <= HELD_BYTES:
             return await self._computing.call(size + weight, adds, chunk)
@@ -277,7 +277,7 @@ class Pager:
             size = sum([len(record.value) for _, record in chunk])
             if size > LARGE_READ:
                 await self._await_turn()
-            if await self._compute_held(size, weight * len(chunk), rows.add, chunk):
+            if await self._hold_and_compute(size, weight * len(chunk), rows.add, chunk):
                 break
         # An index that was dropped during the walk had lost entries before: the rows are read again without it.
         if not await engine.indexes.has_all(self._view.id, [index_order.index]):

@@ -98,7 +98,7 @@ class CollectionSource:
             return
         selection = await self._select(collection, query)
         async for rows in read_rows(self._work.view, collection, selection, self._read_time):
-            await self._note_taken(rows)
+            await self._admit_rows(rows)
             yield rows
 
     async def _select(self, collection: Collection, query: Document) -> Selection:
@@ -200,10 +200,10 @@ class CollectionSource:
 
     async def _take_rows(self, collection: Collection, pipeline: Pipeline, hint: Any) -> AsyncIterator[Rows]:
         async for rows in self._read_rows(collection, pipeline, hint):
-            await self._note_taken(rows)
+            await self._admit_rows(rows)
             yield rows
 
-    async def _note_taken(self, rows: Sequence[DocumentRow]) -> None:
+    async def _admit_rows(self, rows: Sequence[DocumentRow]) -> None:
         size = bytes_of(row.record for row in rows)
         evaluation = self._read_time.evaluation
         evaluation.taken += size

@@ -199,7 +199,7 @@ class Connection(OrderedConnection[Message, bytes, Message]):
             self._transport.write(sent)
         outgoing.clear()
         if self._unread:
-            self._note_taken()
+            self._resume_answers()
         if self._ended:
             self._transport.close()
 
