@@ -7,6 +7,8 @@ cd "$(dirname "$0")/.."
 
 SEED=${SEED:-$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}
 export SEED
+# Hundreds of processes import Mayfly. Where none may keep what it has compiled, as in many images, each takes three times as long.
+unset PYTHONDONTWRITEBYTECODE
 only=${ONLY:-}
 
 echo "SEED=$SEED"
