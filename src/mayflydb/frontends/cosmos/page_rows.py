@@ -117,7 +117,7 @@ class StreamedRows:
             self._seen += 1
             self.matched += 1
             if self._seen > self._query.skip:
-                self._keep(msgspec.json.encode(row))
+                self._keep(self._query.encode(row))
             if self.is_complete:
                 return True
         return False

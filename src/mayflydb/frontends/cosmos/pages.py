@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -301,7 +302,7 @@ class Pager:
         rows: list[bytes] = []
         size = 0
         for value, _ in positioned_rows[:wanted]:
-            rows.append(msgspec.json.encode(value))
+            rows.append(self._query.encode(value))
             size += len(rows[-1])
             if size > PAGE_BYTES:
                 break
@@ -341,8 +342,14 @@ class Pager:
 
     def _slice_results(self, start: PageStart, results: list[Any]) -> Page:
         """Make the page of a result that is complete in memory."""
-        stop = start.seen + self._limit
-        rows = [msgspec.json.encode(row) for row in results[start.seen : stop]]
+        rows: list[bytes] = []
+        size = 0
+        for row in islice(results, start.seen, start.seen + self._limit):
+            rows.append(self._query.encode(row))
+            size += len(rows[-1])
+            if size > PAGE_BYTES:
+                break
+        stop = start.seen + len(rows)
         return self._make_page(rows, PageStart(seen=stop) if stop < len(results) else None)
 
 

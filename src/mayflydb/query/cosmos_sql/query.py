@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import msgspec
+
 from mayflydb.query.cosmos_sql.bounds import Bounds, bounds_of
-from mayflydb.query.cosmos_sql.cheapness import is_cheap
+from mayflydb.query.cosmos_sql.cheapness import has_small_rows, is_cheap
 from mayflydb.query.cosmos_sql.context import Context
 from mayflydb.query.cosmos_sql.declarations import NO_DECLARATIONS, Declarations
 from mayflydb.query.cosmos_sql.execute import (
@@ -27,6 +29,7 @@ from mayflydb.query.cosmos_sql.ranking import empty_statistics, ranking_of
 from mayflydb.query.cosmos_sql.reads import find_read_properties
 from mayflydb.query.cosmos_sql.scope import Parameters, find_aggregate
 from mayflydb.query.cosmos_sql.select import SelectCompiler
+from mayflydb.query.cosmos_sql.sizes import check_size
 from mayflydb.query.cosmos_sql.strict import check_service_rules
 from mayflydb.query.cosmos_sql.syntax import FunctionCall, ParsedQuery, Select, SyntaxNode, children, is_identity
 from mayflydb.query.cosmos_sql.values import UNDEFINED, Value
@@ -61,6 +64,7 @@ class Query:
         "_where",
         "declared",
         "has_blocking_source",
+        "has_small_rows",
         "is_cheap",
         "is_identity",
         "needs_merge",
@@ -91,7 +95,7 @@ class Query:
         self.has_blocking_source = program.blocking_source is not None
         self.needs_merge = self.has_blocking_source or needs_merge(select)
         # Set by `compile_query`; a rewritten query is never taken for a cheap one.
-        self.is_cheap = False
+        self.is_cheap = self.has_small_rows = False
         self.is_identity = self.streams and is_identity(select)
         self.reads = find_read_properties(select, self.is_identity, declared.computed)
         self._where = program.where
@@ -118,6 +122,12 @@ class Query:
             return ()
         value = self.program.project(frame)
         return () if value is UNDEFINED else (value,)
+
+    def encode(self, row: Value) -> bytes:
+        """Return a row as JSON. BadQuery for one that is larger than MAX_VALUE_BYTES."""
+        if not self.has_small_rows:
+            check_size(row)
+        return msgspec.json.encode(row)
 
     def accumulator(self, context: Context) -> Accumulator:
         """Start an execution of the whole query."""
@@ -263,6 +273,7 @@ def compile_query(
     query = compile_select(text, statement.select, parameters, declared)
     # A computed property may hide any expression behind a name.
     query.is_cheap = query.ranking is None and not declared.computed and is_cheap(statement, lenient)
+    query.has_small_rows = query.is_cheap and has_small_rows(statement, lenient)
     if not lenient:
         check_service_rules(statement, parameters)
     if query.ranking is not None:

@@ -27,7 +27,7 @@ def url() -> Iterator[str]:
         raw = Raw(server.cosmos.url)
         raw("POST", "/dbs", {"id": "d"})
         raw("POST", "/dbs/d/colls", {"id": "c", "partitionKey": {"paths": ["/pk"], "kind": "Hash"}})
-        assert raw("POST", ITEMS, {"id": "x", "pk": "p", "a": [*range(60)]}, pk="p").status == 201
+        assert raw("POST", ITEMS, {"id": "x", "pk": "p", "a": [*range(60)], "s": "x" * 200_000}, pk="p").status == 201
         yield server.cosmos.url
         raw.close()
 
@@ -148,3 +148,27 @@ def test_large_pages_that_wait_for_their_turn_have_each_row_once() -> None:
             with ThreadPoolExecutor(3 * LARGE_AT_ONCE) as pool:
                 for ids in pool.map(ask, LARGE_QUERIES * LARGE_AT_ONCE):
                     assert sorted(ids) == [f"{number:02}" for number in range(60)]
+
+
+# They hold large values many times, which costs nothing until they are encoded or compiled. As above.
+GROWING = {
+    "a value many times in a row": (f"SELECT VALUE [{', '.join(['c.s'] * 900)}] FROM c", 400, "larger than 32 MB"),
+    "a value many times in a text": (
+        f"SELECT VALUE LENGTH(TOSTRING([{', '.join(['c.s'] * 900)}])) FROM c", 400, "larger than 32 MB",
+    ),
+    "a value many times in many rows": (
+        f"SELECT VALUE ARRAY_LENGTH(ARRAY(SELECT VALUE [c.s, TOSTRING([{', '.join(['c.s'] * 100)}])] FROM a IN c.a)) FROM c",
+        400, "memory",
+    ),
+    "a pattern that is written out": (
+        "SELECT VALUE REGEXMATCH(c.s, '((((ab){50}){50}){50}){50}') FROM c", 400, "too large",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_values_that_grow_are_refused(url: str, name: str) -> None:
+    text, status, word = GROWING[name]
+    answer = ask(url, text)
+    assert answer.status == status
+    assert word in answer.body.decode()

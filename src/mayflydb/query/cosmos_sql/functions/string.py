@@ -10,6 +10,7 @@ import msgspec
 
 from mayflydb.query.cosmos_sql.functions.signature import BuiltinFunction, function
 from mayflydb.query.cosmos_sql.numbers import to_whole
+from mayflydb.query.cosmos_sql.sizes import check_size
 from mayflydb.query.cosmos_sql.values import UNDEFINED, Value
 
 MAX_RESULT_CHARACTERS: Final = 2 * 1024 * 1024
@@ -174,6 +175,7 @@ def _all_of(text: str, parts: tuple[Value, ...], ignore_case: bool) -> Value:
 def _to_string(value: Value) -> Value:
     if value is UNDEFINED or type(value) is str:
         return value
+    check_size(value)
     try:
         return msgspec.json.encode(value).decode()
     except (msgspec.MsgspecError, OverflowError, RecursionError):
