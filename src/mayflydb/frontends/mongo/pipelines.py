@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from mayflydb.evaluation.statement import LoopBatches
+from mayflydb.evaluation.statement import CHEAP_BYTES, LoopBatches
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import Collection, Identity, identity_of
@@ -35,7 +35,7 @@ from mayflydb.query.mongo.stages.combine import WriteStage
 from mayflydb.query.mongo.stages.source import Batches, Merge, MergeRow, Namespace, Out
 from mayflydb.query.mongo.update import Update, compile_update
 from mayflydb.query.mongo.validation import check_id
-from mayflydb.query.mongo.values import MISSING, Document, Value, encode
+from mayflydb.query.mongo.values import MISSING, Document, Value, encode, encode_computed
 from mayflydb.sockets.in_flight import SMALL_ANSWER
 
 MAX_VIEW_DEPTH: Final = 20
@@ -270,7 +270,7 @@ class CollectionSource:
             await self._work.perform(partial(_insert_prepared, collection.id, writer, prepared))
 
     def _prepare_inserts(self, writer: DocumentWriter, documents: Sequence[Document]) -> list[PreparedInsert]:
-        return [writer.prepare_insert(each, encode(each)) for each in map(self._with_id, documents)]
+        return [writer.prepare_insert(each, encode_computed(each)) for each in map(self._with_id, documents)]
 
     def _with_id(self, document: Document) -> Document:
         if "_id" not in document:
@@ -331,7 +331,7 @@ class Merger:
         document = row.document
         if "_id" not in document:
             document = {"_id": self._services.ids.generate(self._call.now), **document}
-        raw = encode(document)
+        raw = await self._compute(CHEAP_BYTES + 1, encode_computed, document)
         update = await self._compute(len(raw), self._build_update, document, row.variables)
         now, done = self._call.now, False
         while not done:
@@ -478,6 +478,6 @@ async def encode_batches(batches: Batches) -> AsyncIterator[list[CursorItem]]:
     """Encode documents as items of a cursor."""
     try:
         async for batch in batches:
-            yield [(None, encode(document)) for document in batch]
+            yield [(None, encode_computed(document)) for document in batch]
     finally:
         await close_batches(batches)

@@ -30,7 +30,7 @@ from mayflydb.query.mongo.paths import find_values, split_path
 from mayflydb.query.mongo.update import Update, build_upsert
 from mayflydb.query.mongo.validation import check_id
 from mayflydb.query.mongo.validator import failure_details
-from mayflydb.query.mongo.values import MISSING, Document, Value, decode, encode, format_value
+from mayflydb.query.mongo.values import MISSING, Document, Value, decode, encode_computed, format_value
 
 RESERVED_TS_TEXT: Final = "'_ts' is a reserved field; use the 'native' profile to keep your own"
 
@@ -286,7 +286,7 @@ class DocumentWriter:
 
 def _encode_within_limit(document: Document) -> bytes:
     """Encode a document. Raise MqlError 10334 if it is too large."""
-    if len(raw := encode(document)) > MAX_DOCUMENT_BYTES:
+    if len(raw := encode_computed(document)) > MAX_DOCUMENT_BYTES:
         raise MqlError(10334, f"BSONObj size: {len(raw)} is invalid. Size must be between 0 and {MAX_DOCUMENT_BYTES}")
     return raw
 

@@ -127,6 +127,31 @@ def encode(document: Mapping[str, Any]) -> bytes:
         raise MqlError(22, f"cannot be written as BSON: {error}") from None
 
 
+MAX_COMPUTED_BYTES: Final = 32 * 1024 * 1024
+
+
+def encode_computed(document: Mapping[str, Any]) -> bytes:
+    """Encode a computed document, as `encode` does. MqlError 10334 for one of more than 32 MB.
+
+    It may refer to one value many times, which takes no memory until it is encoded, and then all at once.
+    """
+    size, values = 0, [each for each in document.values() if type(each) in _MEASURED]
+    while values:
+        value = values.pop()
+        size += len(value)
+        if type(value) is dict:
+            values += [each for each in value.values() if type(each) in _MEASURED]
+        elif type(value) is list:
+            # An element has its type, its number and mostly a value.
+            size += 6 * len(value)
+            values += [each for each in value if type(each) in _MEASURED]
+        if size > MAX_COMPUTED_BYTES:
+            raise MqlError(10334, f"BSONObj size: {size} is invalid. Size must be between 0 and 16793600(16MB)")
+    return encode(document)
+
+
+_MEASURED: Final = frozenset({str, bytes, Binary, list, dict})
+
 # --- types -----------------------------------------------------------------------------------------------------------
 
 INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1

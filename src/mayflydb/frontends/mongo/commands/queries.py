@@ -45,7 +45,7 @@ from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
 from mayflydb.query.mongo.filter import compile_filter
 from mayflydb.query.mongo.paths import Parts, find_values, split_path
 from mayflydb.query.mongo.projection import Projection, compile_projection
-from mayflydb.query.mongo.values import MISSING, Document, encode, type_name
+from mayflydb.query.mongo.values import MISSING, Document, encode, encode_computed, type_name
 
 FIND_FIELDS: Final = frozenset(
     {
@@ -200,7 +200,7 @@ async def _cursor_items(
 def _project(batch: list[DocumentRow], projection: Projection | None) -> list[CursorItem]:
     if projection is None:
         return [(row.record, row.record.value) for row in batch]
-    return [(row.record, encode(projection.apply(row.document))) for row in batch]
+    return [(row.record, encode_computed(projection.apply(row.document))) for row in batch]
 
 
 def _compile_projection(spec: Document, selection: Selection) -> Projection:

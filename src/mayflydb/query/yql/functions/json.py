@@ -99,7 +99,10 @@ def _searcher(
         for name, evaluate, convert in variables:
             value = evaluate(row, run)
             given[name] = None if value is None else convert(value)
-        return found(_DECODER.decode(document(row, run)), given)
+        try:
+            return found(_DECODER.decode(document(row, run)), given)
+        except RecursionError:  # Each step of a path calls the one before it.
+            raise fault("Invalid JsonPath: too many steps", call.position) from None
 
     return search
 
