@@ -90,6 +90,7 @@ class Site:
         return self.clock.now()
 
     def close(self) -> None:
+        self.engine.evaluators.close()
         self.run(self.engine.indexes.close())
         self.run(self.engine.store.close())
 

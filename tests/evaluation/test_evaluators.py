@@ -19,7 +19,7 @@ import pytest
 
 from mayflydb.clock import monotonic_us
 from mayflydb.evaluation import evaluators as evaluators_module
-from mayflydb.evaluation.collector import SECOND, YOUNG
+from mayflydb.evaluation.collector import SECOND, YOUNG, FullCollections
 from mayflydb.evaluation.evaluators import EvaluationLimits, Evaluators
 from mayflydb.evaluation.statement import CHEAP_BYTES, LoopBatches, LoopStep, Statement
 from mayflydb.evaluation.stops import EvaluationStopped, Stopped, StopReason, TooManyEvaluations
@@ -37,10 +37,15 @@ def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Non
 
 
 @pytest.fixture
-def evaluators() -> Iterator[Evaluators]:
+def evaluators(monkeypatch: pytest.MonkeyPatch) -> Iterator[Evaluators]:
+    # A server that other tests of this process have left open may pause full collections.
+    monkeypatch.setattr(evaluators_module, "full_collections", FullCollections())
+    found = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)
     made = Evaluators()
     yield made
     made.close()
+    gc.set_threshold(*found)
 
 
 def spin() -> None:
