@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from itertools import count
+from weakref import ref
 
 import msgspec
 
@@ -77,7 +79,9 @@ class Connection(OrderedConnection[Message, bytes, Message]):
         super().__init__(factory.work, loop, deadline)
         self._factory = factory
         self._counters = factory.app.services.counters
-        self.state = ConnectionState(next(factory.connection_ids), tls=tls, cancel=self._cancel_answer)
+        # Weak: otherwise a closed connection and its state refer to each other until a full garbage collection.
+        cancel = partial(_cancel_answer, ref(self))
+        self.state = ConnectionState(next(factory.connection_ids), tls=tls, cancel=cancel)
         self._framer = wire.Framer(factory.codecs.inflate)
         self._set_frame_limits()
         self._answering: Message | None = None
@@ -178,7 +182,8 @@ class Connection(OrderedConnection[Message, bytes, Message]):
         # True keeps the transport open for the answers. `_end_if_done` closes it after the last one.
         return self._answering is not None or bool(self._waiting) or bool(self._outgoing)
 
-    def _cancel_answer(self) -> None:
+    def cancel_answer(self) -> None:
+        """Cancel the task of the message that is being answered, if there is one."""
         if self._task is not None and self._answering is not None:
             self._task.cancel()
 
@@ -304,3 +309,10 @@ class Connection(OrderedConnection[Message, bytes, Message]):
             self._timer = self._loop.call_at(max(self._expires, now + 1.0), self._check_deadline)
         else:
             self.abort()
+
+
+def _cancel_answer(connection: ref[Connection]) -> None:
+    # While an answer is under way, its task keeps the connection.
+    found = connection()
+    if found is not None:
+        found.cancel_answer()
