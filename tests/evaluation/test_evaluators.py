@@ -351,6 +351,28 @@ async def test_full_collections_stay_away_during_a_long_call(evaluators: Evaluat
 
 
 @in_loop
+async def test_a_collection_takes_place_between_the_longest_pause_and_the_next(evaluators: Evaluators) -> None:
+    """Otherwise a server whose statements follow each other frees no old circle of objects."""
+    usual = gc.get_threshold()
+    gc.disable()
+    try:
+        with (
+            patch.object(evaluators_module, "QUIET_SECONDS", 0.001),
+            patch.object(evaluators_module, "LONGEST_PAUSE_SECONDS", 0.0),
+            evaluators.keep_collector_away(),
+        ):
+            await wait_for(lambda: gc.get_threshold() == usual)
+            with evaluators.keep_collector_away():
+                assert gc.get_threshold() == usual
+            gc.collect(0)
+            with evaluators.keep_collector_away():
+                assert gc.get_threshold() != usual
+            await wait_for(lambda: gc.get_threshold() == usual)
+    finally:
+        gc.enable()
+
+
+@in_loop
 async def test_the_rows_of_a_stopped_statement_are_freed_at_once(evaluators: Evaluators) -> None:
     class Row:
         pass

@@ -45,5 +45,10 @@ class FullCollections:
                 gc.set_threshold(*self._usual)
 
 
+def count_collections() -> int:
+    """Return the number of collections of all generations since the start."""
+    return sum(generation["collections"] for generation in gc.get_stats())
+
+
 full_collections: Final = FullCollections()
 """One object for the whole process, since the collector belongs to the process."""

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from mayflydb.clock import Stopwatch, monotonic_us
-from mayflydb.evaluation.collector import full_collections
+from mayflydb.evaluation.collector import count_collections, full_collections
 from mayflydb.evaluation.memory import give_back, resident_bytes
 from mayflydb.evaluation.stops import EvaluationStopped, StopReason, TooManyEvaluations
 from mayflydb.evaluation.threads import EvaluationThread, ThreadCall, switch_interval
@@ -33,7 +33,7 @@ QUIET_SECONDS: Final = 1.0
 """The time without a new call after which full garbage collections are resumed."""
 
 LONGEST_PAUSE_SECONDS: Final = 60.0
-"""The longest pause of full collections: only they free circles of objects."""
+"""The longest pause of full collections: only they free old circles of objects. The next pause begins after a collection."""
 
 GIVE_BACK_BYTES: Final = 32 * 1024 * 1024
 """The growth of the process after which free memory is returned to the system."""
@@ -123,6 +123,8 @@ class Evaluators:
         self._spared_until = 0
         self._collector_pause: asyncio.TimerHandle | None = None
         self._paused_since = 0
+        # Collections at the end of the longest pause; no pause begins at this number.
+        self._collected = -1
         self._busy_at = 0
         self._gathering = 0
         self._longest = int(self.limits.seconds * 1_000_000)
@@ -303,7 +305,8 @@ class Evaluators:
 
     def _pause_collector(self, now: int) -> None:
         self._busy_at = now
-        if self._collector_pause is None:
+        # Whether a full collection is due is found out at a collection, and the next call may follow long before one.
+        if self._collector_pause is None and self._collected != count_collections():
             full_collections.pause()
             self._paused_since = now
             self._look_again(QUIET_SECONDS)
@@ -319,6 +322,7 @@ class Evaluators:
         else:
             self._collector_pause = None
             full_collections.resume()
+            self._collected = -1 if quiet >= QUIET_SECONDS else count_collections()
             # Only after a quiet second: the allocator is locked while memory is given back.
             asyncio.get_running_loop().run_in_executor(None, _release_memory, self._grown)
             self._grown = False
