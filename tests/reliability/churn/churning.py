@@ -56,6 +56,10 @@ class Measured:
         middle = len(half) // 2
         return float(mean(half[middle:]) / mean(half[:middle]) - 1)
 
+    def spread(self, count: int) -> list[Sample]:
+        """So many samples at even distances, the last one among them; all if there are fewer."""
+        return self.samples[:: -max(1, len(self.samples) // count)][:count][::-1]
+
 
 class ChurnServer(Server):
     """A server whose dates expire at once."""

@@ -17,11 +17,16 @@ SOAK_SHARE = 0.125
 MOST_GROWTH = 0.02
 
 
+SHOWN = 12
+"""Samples in a figure."""
+
+
 def describe(found: Measured) -> str:
-    first, last = found.samples[len(found.samples) // 2], found.samples[-1]
+    rounds = ", ".join(f"{name} {count}" for name, count in found.rounds.items())
     return (
-        f"{sum(found.rounds.values())} rounds in {last.at:.0f} s; resident {first.resident:.1f} -> {last.resident:.1f} MB "
-        f"({found.growth('resident'):+.1%}), file {first.stored:.1f} -> {last.stored:.1f} MB ({found.growth('stored'):+.1%})"
+        f"rounds in {found.samples[-1].at:.0f} s: {rounds}; growth from the third quarter to the last: "
+        f"resident {found.growth('resident'):+.1%}, file {found.growth('stored'):+.1%}; resident and file in MB: "
+        + ", ".join(f"{each.resident:.1f} {each.stored:.1f} at {each.at:.0f} s" for each in found.spread(SHOWN))
     )
 
 
