@@ -97,7 +97,7 @@ class Connection(OrderedConnection[Message, bytes, Message]):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        # Objects of the connection refer to each other: without this the bytes would wait for the collector.
+        # The answer that is under way keeps this object, and without this the bytes too.
         self._framer.drop()
         self._abandon(self._answering)
         self.state.lock_waits.cancel()
