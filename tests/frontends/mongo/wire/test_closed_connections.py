@@ -77,7 +77,11 @@ def leave_a_cursor(server: RunningServer) -> None:
 
 def fail(server: RunningServer) -> None:
     with server.mongo.client() as client:
-        for command in ({"nonsense": 1}, {"find": "c", "filter": {"$x": 1}}, {"aggregate": "c", "pipeline": [{}], "cursor": {}}):
+        for command in (
+            {"nonsense": 1},
+            {"find": "c", "filter": {"$x": 1}},
+            {"aggregate": "c", "pipeline": [{}], "cursor": {}},
+        ):
             with pytest.raises(OperationFailure):
                 client.d.command(command)
 
@@ -116,7 +120,9 @@ def leave_during_an_answer(server: RunningServer) -> None:
         leave_during_an_answer,
     ],
 )  # fmt: skip
-def test_a_closed_connection_is_freed_without_the_collector(server: RunningServer, use: Callable[[RunningServer], None]) -> None:
+def test_a_closed_connection_is_freed_without_the_collector(
+    server: RunningServer, use: Callable[[RunningServer], None]
+) -> None:
     use(server)
     gc.collect()
     gc.disable()
