@@ -20,7 +20,7 @@ from mayflydb.frontends.mongo.protocol.connection import Connection
 from mayflydb.frontends.mongo.state import ConnectionState
 
 Client = MongoClient[dict[str, Any]]
-PIPELINE = [{"$group": {"_id": "$n", "n": {"$sum": 1}}}, {"$sort": {"_id": 1}}]
+PIPELINE: list[dict[str, Any]] = [{"$group": {"_id": "$n", "n": {"$sum": 1}}}, {"$sort": {"_id": 1}}]
 
 
 @pytest.fixture(scope="module")
