@@ -15,6 +15,7 @@ from mayflydb.frontends.cosmos.patching import ItemChange
 from mayflydb.model.record import Record
 
 JOINED = "from c where exists(select value 1 from a in c.a join b in c.a where a + b = {})"
+ATOMIC = {**BULK, "x-ms-cosmos-batch-atomic": "True"}
 LONG = "from c where " + " or ".join(f"c.n = {number}" for number in range(1, 500))
 SET: list[dict[str, Any]] = [{"op": "set", "path": "/done", "value": True}]
 ITEM: dict[str, Any] = {"id": "1", "pk": "p", "n": 5, "a": [1, 2, 3]}
@@ -114,8 +115,7 @@ def test_in_batches(service: Service, threads: Threads) -> None:
         proxy.execute_item_batch(
             [("patch", ("1", SET)), ("patch", ("1", SET), {"filter_predicate": JOINED.format(9)})], "p"
         )
-    # The condition takes long, and the item has no version before the batch is decided.
-    assert [each["statusCode"] for each in refused.value.operation_responses] == [424, 400]
+    assert [each["statusCode"] for each in refused.value.operation_responses] == [424, 412]
     operations = [
         {
             "operationType": "Patch",
@@ -134,3 +134,56 @@ def test_a_batch_patches_a_large_item_that_it_has_written(service: Service, thre
     proxy = service.container()
     done = proxy.execute_item_batch([("create", (LARGE,)), ("patch", ("1", SET))], "p")
     assert [each["statusCode"] for each in done] == [201, 200]
+
+
+@in_memory
+@pytest.mark.parametrize(
+    ("item", "condition", "status"),
+    [
+        (ITEM, "from c where c._ts > 1", 200), (ITEM, "from c where c._ts < 1", 412), (LARGE, "from c where c._ts > 1", 400),
+        (LARGE, JOINED.format(6), 200), (LARGE, JOINED.format(7), 412),
+    ],
+)  # fmt: skip
+def test_conditions_on_an_item_that_the_batch_has_written(
+    service: Service, item: dict[str, Any], condition: str, status: int
+) -> None:
+    proxy = service.container()
+    operations = [
+        {"operationType": "Create", "resourceBody": item},
+        {"operationType": "Patch", "id": "1", "resourceBody": {"operations": SET, "condition": condition}},
+    ]
+    answer = service.raw("POST", path_of(proxy, "docs"), operations, ATOMIC, pk="p")
+    assert answer.json[1]["statusCode"] == status
+
+
+@in_memory
+def test_a_decision_patches_a_few_items_at_a_time(service: Service, threads: Threads) -> None:
+    proxy = service.container()
+    proxy.create_item({**ITEM, "text": "x" * 30_000})
+    steps = [("patch", ("1", [{"op": "add", "path": "/a/-", "value": number}])) for number in range(6)]
+    done = proxy.execute_item_batch(steps, "p")
+    assert [len(each["resourceBody"]["a"]) for each in done] == [4, 5, 6, 7, 8, 9]
+    # Two fit into a decision, and the third is computed ahead of the next.
+    assert [thread.name == "evaluation" for thread in threads] == [False, False, True, False, False, True]
+
+
+@in_memory
+@pytest.mark.parametrize("kind", ["Read", "Patch"])
+@pytest.mark.parametrize("options", [ATOMIC, BULK])
+def test_results_of_a_batch_are_limited(service: Service, kind: str, options: dict[str, Any]) -> None:
+    proxy = service.container()
+    proxy.create_item({**ITEM, "text": "x" * 1_500_000})
+    body = {} if kind == "Read" else {"resourceBody": {"operations": [{"op": "incr", "path": "/n", "value": 1}]}}
+    operations = [{"operationType": kind, "id": "1", "partitionKey": '["p"]', **body}] * 20
+    results = service.raw(
+        "POST", path_of(proxy, "docs"), operations, options, pk="p" if options is ATOMIC else None
+    ).json
+    refused = [each for each in results if each["statusCode"] == 413]
+    assert refused[0]["subStatusCode"] == 3402
+    done = [each["statusCode"] for each in results].count(200)
+    if options is ATOMIC:
+        assert (len(refused), done) == (1, 0)
+    else:
+        assert len(refused) + done == 20
+        assert 3 <= done <= 10
+    assert proxy.read_item("1", "p")["n"] == ITEM["n"] + (done if kind == "Patch" else 0)

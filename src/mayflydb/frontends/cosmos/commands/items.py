@@ -14,7 +14,7 @@ from mayflydb.frontends.cosmos import patch as patches
 from mayflydb.frontends.cosmos.calls import NOT_FOUND, CosmosCall
 from mayflydb.frontends.cosmos.headers import ETAG, IF_NONE_MATCH, ITEM_LSN
 from mayflydb.frontends.cosmos.partition_key import KEY_MISMATCH
-from mayflydb.frontends.cosmos.patching import compile_change, write_prepared
+from mayflydb.frontends.cosmos.patching import PatchWork, compile_change, write_prepared
 from mayflydb.frontends.cosmos.resources import Address, encode_etag, etag_matches, item_body, item_number
 from mayflydb.frontends.cosmos.scopes import admit_partition
 from mayflydb.frontends.cosmos.values import ItemLimits, ParsedItem, item_id, parse_item
@@ -127,7 +127,7 @@ async def patch(call: CosmosCall) -> Response:
     view = await call.get_owning_container()
     patch = await parse_body(call, patches.parse_patch)
     partition = admit_partition(call, view, prices.likely, Mode.REPLACE, len(call.request.body))
-    change = await compile_change(call, view, partition, patch)
+    change = await compile_change(call, view, partition, patch, PatchWork(call))
     key, seq = await resolve_address(call, view, record_finder(call, view, partition))
     command = Command(Mode.REPLACE, partition, key, change, call.expected_lsn(view.id), seq=seq)
     return await write_prepared(lambda: _commit_and_answer(call, view, command))
