@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from logged import logged
-from mayflydb.engine.slow_log import MAX_LINES, PERIOD, SlowLog
+from mayflydb.engine.slow_log import MAX_LINES, MAX_NAME, PERIOD, SlowLog
 from mayflydb.model.instant import SECOND
 
 
@@ -39,3 +39,8 @@ def test_a_flood_is_cut(lines: list[str]) -> None:
     slow_log.note(0, "ydb", "", "ExecuteQuery", "nothing")
     assert lines[MAX_LINES] == "5 further slow requests were not logged"
     assert len(lines) == MAX_LINES + 2
+
+
+def test_long_names_are_cut(lines: list[str]) -> None:
+    SlowLog(lambda: 2 * SECOND, SECOND).note(0, "mongo", "i" * 10_000, "find " + "x" * 10_000, "nothing")
+    assert len(lines[0]) < 3 * MAX_NAME

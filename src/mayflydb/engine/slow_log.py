@@ -15,6 +15,9 @@ MAX_LINES: Final = 100
 
 PERIOD: Final = 10 * SECOND
 
+MAX_NAME: Final = 300
+"""The most characters of a name and of an id: clients choose both."""
+
 
 class SlowLog:
     """Logs requests that take at least `threshold` (None: none is logged). `slow`: the number of those so far."""
@@ -44,4 +47,5 @@ class SlowLog:
         self._lines += 1
         if self._lines <= MAX_LINES:
             took = (now - began) // MILLISECOND
-            log.warning("slow request: %s %s, id %s, took %d ms, read %s", protocol, request, id, took, read)
+            shown = request if len(request) <= MAX_NAME else request[:MAX_NAME] + "…"
+            log.warning("slow request: %s %s, id %s, took %d ms, read %s", protocol, shown, id[:MAX_NAME], took, read)

@@ -91,6 +91,30 @@ def test_roles(server: RunningServer, root: Client) -> None:
         assert code_of(client, "shop", "usersInfo") == 13
 
 
+@pytest.mark.parametrize(
+    ("field", "fits", "too_large"),
+    [
+        ("pwd", "p" * 4096, "p" * 4097),
+        ("roles", ["read"] * 1000, ["read"] * 1001),
+        ("customData", {"s": "x" * 1_000_000}, {"s": "x" * 1_100_000}),
+    ],
+)
+def test_users_have_limits(root: Client, field: str, fits: object, too_large: object) -> None:
+    given = {"pwd": "p", "roles": []}
+    assert code_of(root, "crm", "createUser", "dora", **{**given, field: too_large}) == 2
+    root.crm.command("createUser", "dora", **{**given, field: fits})
+    assert code_of(root, "crm", "updateUser", "dora", **{field: too_large}) == 2
+    root.crm.command("dropUser", "dora")
+
+
+def test_grants_add_up_to_the_limit_of_roles(root: Client) -> None:
+    given = [{"role": "read", "db": f"d{number}"} for number in range(1000)]
+    root.crm.command("createUser", "dora", pwd="p", roles=given)
+    root.crm.command("grantRolesToUser", "dora", roles=given)
+    assert code_of(root, "crm", "grantRolesToUser", "dora", roles=["read"]) == 2
+    root.crm.command("dropUser", "dora")
+
+
 def test_users_are_described_and_changed(root: Client) -> None:
     root.crm.command("createUser", "carl", pwd="p", roles=["read"], customData={"n": 1})
     root.crm.command("grantRolesToUser", "carl", roles=["readWrite"])

@@ -22,6 +22,15 @@ from mayflydb.query.mongo.values import Document, decode, encode, type_name
 _USER_FIELDS: Final = ("pwd", "roles", "customData", "mechanisms", "digestPassword")
 _UUID: Final = 4
 
+MAX_PASSWORD: Final = 4096
+"""The most characters of a password. Each is looked up in a dozen tables, and 1 MB took seconds."""
+
+MAX_ROLES: Final = 1000
+"""The most roles of a user. A right is looked for in all of them, at each command."""
+
+MAX_CUSTOM_BYTES: Final = 1024 * 1024
+"""The most bytes of a user's custom data, which is read with the user."""
+
 
 async def create_user(services: Services, call: Call) -> Document:
     """Create a user. Raise MqlError 51003 if one of this name exists."""
@@ -68,6 +77,7 @@ async def grant_roles(services: Services, call: Call) -> Document:
     before = await _get_user(services, call)
     roles = _permitted_roles(services, call)
     added = tuple(role for role in roles if role not in before.roles)
+    _check_count(len(before.roles) + len(added))
     after = msgspec.structs.replace(before, roles=before.roles + added)
     await services.accounts.replace(after, call.now)
     return {}
@@ -163,7 +173,10 @@ async def _apply_fields(services: Services, call: Call, before: User) -> User:
         if not isinstance(data, dict):
             raise type_mismatch(f"{call.name}.customData", type_name(data), "object")
         # In base64, since the catalogue stores JSON, which has no types of BSON.
-        after = msgspec.structs.replace(after, custom=base64.b64encode(encode(data)).decode())
+        custom = encode(data)
+        if len(custom) > MAX_CUSTOM_BYTES:
+            raise bad_value(f"{call.name}.customData has more than {MAX_CUSTOM_BYTES} bytes")
+        after = msgspec.structs.replace(after, custom=base64.b64encode(custom).decode())
     if "mechanisms" in body and "pwd" not in body:
         raise bad_value("mechanisms change with a password")
     if "pwd" in body:
@@ -173,6 +186,8 @@ async def _apply_fields(services: Services, call: Call, before: User) -> User:
 
 async def _derive_credentials(services: Services, call: Call, before: User) -> dict[str, Credential]:
     password, body = _nonempty_text(call, "pwd"), call.body
+    if len(password) > MAX_PASSWORD:
+        raise bad_value(f"{call.name}.pwd has more than {MAX_PASSWORD} characters")
     if body.get("digestPassword", True) is not True:
         raise MqlError(238, "digestPassword: false is not supported: passwords are hashed by the server")
     mechanisms = body.get("mechanisms", list(before.credentials) or [scram.SHA_256])
@@ -217,6 +232,7 @@ def _parse_roles(call: Call) -> tuple[Role, ...]:
     given = call.body.get("roles")
     if not isinstance(given, list):
         raise type_mismatch(f"{call.name}.roles", type_name(given), "array")
+    _check_count(len(given))
     roles = []
     for each in given:
         role = _parse_role(call, each)
@@ -224,6 +240,11 @@ def _parse_roles(call: Call) -> tuple[Role, ...]:
         if role not in roles:
             roles.append(role)
     return tuple(roles)
+
+
+def _check_count(roles: int) -> None:
+    if roles > MAX_ROLES:
+        raise bad_value(f"A user has at most {MAX_ROLES} roles")
 
 
 def _parse_role(call: Call, given: Any) -> Role:
