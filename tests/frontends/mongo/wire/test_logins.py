@@ -100,7 +100,7 @@ def test_roles(server: RunningServer, root: Client) -> None:
     ],
 )
 def test_users_have_limits(root: Client, field: str, fits: object, too_large: object) -> None:
-    given = {"pwd": "p", "roles": []}
+    given: dict[str, Any] = {"pwd": "p", "roles": []}
     assert code_of(root, "crm", "createUser", "dora", **{**given, field: too_large}) == 2
     root.crm.command("createUser", "dora", **{**given, field: fits})
     assert code_of(root, "crm", "updateUser", "dora", **{field: too_large}) == 2
