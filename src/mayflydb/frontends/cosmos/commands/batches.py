@@ -180,7 +180,7 @@ async def _run_transaction(
         # An operation that is invalid is answered like one that failed: its own status, and 424 for all others.
         except (BadRequest, TooLarge) as error:
             return await _answer_refusal(call, view, partition, len(operations), index, error)
-    steps = [partial(_admit_step, each) if _answers_stored(each) else each for each in commands]
+    steps = [partial(_admit_step, each) if _reads_items(each) else each for each in commands]
     try:
         written = await write_prepared(lambda: call.engine.write_all(view.id, steps, call.now))
     except BatchRefused as refusal:
@@ -189,7 +189,7 @@ async def _run_transaction(
     return await _answer(call, view, partition, 200, results)
 
 
-def _answers_stored(command: Command) -> bool:
+def _reads_items(command: Command) -> bool:
     """Return True for a read or a patch, whose result is larger than the operation that was sent."""
     return command.mode is Mode.READ or isinstance(command.draft, ItemChange)
 
@@ -243,7 +243,7 @@ class _BulkRun:
         except MayflyError as error:
             return _build_failure(error)
         omits_item = _omits_item(call, operation)
-        if _answers_stored(command):
+        if _reads_items(command):
             async with self._reads:
                 result = await self._execute(command, omits_item)
         else:
@@ -255,7 +255,7 @@ class _BulkRun:
     async def _execute(self, command: Command, omits_item: bool) -> dict[str, Any]:
         call, view = self._call, self._view
         try:
-            if _answers_stored(command):
+            if _reads_items(command):
                 self._check_size()
             if command.mode is Mode.READ:
                 (written,) = await call.engine.write_all(view.id, [command], call.now)
