@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from bson import Regex, encode
+from bson import Binary, Regex, encode
 
 from mayflydb.query.mongo.cheapness import (
     MAX_CHANGES,
@@ -130,6 +130,11 @@ def test_updates(updates: Any, filters: Any, cheap: bool) -> None:
         ({"let": {"x": {"$max": {"$range": [0, 1]}}}}, True),
         ({"pipeline": [{"$bucket": {"groupBy": "$a", "boundaries": [0, {"$pow": [2, 3]}]}}]}, True),
         ({"pipeline": [{"$set": {"a": {"$unheard": 1}}}]}, False),
+        # The id of a session, whose bytes look like a pattern or an operator.
+        ({"find": "c", "lsid": {"id": Binary(b"\x0b0123456789abc+\0", 4)}, "$db": "d"}, False),
+        ({"find": "c", "lsid": {"id": Binary(b"\x03$range\0901234567", 4)}, "$db": "d"}, False),
+        ({"find": "c", "$clusterTime": {"n": 11}, "filter": {"s": Regex("a+")}, "$db": "d"}, True),
+        ({"find": "c", "$clusterTime": 1, "filter": {"$expr": {"$map": {}}}, "$db": "d"}, True),
     ],
 )
 def test_messages(message: Any, costly: bool) -> None:

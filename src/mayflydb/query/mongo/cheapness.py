@@ -13,8 +13,9 @@ from typing import Final
 from bson import Regex
 
 from mayflydb.query.mongo.expressions import OPERATORS
+from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.patterns import is_literal
-from mayflydb.query.mongo.values import Document, Value
+from mayflydb.query.mongo.values import Document, Value, decode
 
 MAX_CONDITIONS: Final = 32
 """The maximum number of conditions of a cheap query: each may look at every byte of a document."""
@@ -58,11 +59,12 @@ class _NotCheap(Exception):
 
 # These names mean something cheap outside of expressions, or everywhere.
 _OTHER_MEANINGS: Final = _names("$literal $const $slice $meta")
-_COSTLY_NAMES: Final = sorted({"$jsonSchema", "$options", *OPERATORS} - _EXPRESSIONS - _OTHER_MEANINGS)
+_COSTLY_NAMES: Final = frozenset({"$jsonSchema", "$options", *OPERATORS} - _EXPRESSIONS - _OTHER_MEANINGS)
 _LITERAL_PATTERN: Final = rb"\^?[A-Za-z0-9_ /-]*\0"
 _COSTLY: Final = re.compile(
-    rb"[\x01-\x13\xff\x7f]\$(?:%b)\0|\$regex\0(?!....%b)|\x0b[^\0]+\0(?!%b\0)"
-    % (b"|".join(name[1:].encode() for name in _COSTLY_NAMES), _LITERAL_PATTERN, _LITERAL_PATTERN),
+    # Each alternative begins with one certain byte: only then does a search skip quickly what cannot match.
+    rb"\$(?<=[\x01-\x13\xff\x7f]\$)(?:%b)\0|\$regex\0(?!....%b)|\x0b[^\0]+\0(?!%b\0)"
+    % (b"|".join(name[1:].encode() for name in sorted(_COSTLY_NAMES)), _LITERAL_PATTERN, _LITERAL_PATTERN),
     re.DOTALL,
 )
 
@@ -71,9 +73,34 @@ def is_costly_message(data: bytes) -> bool:
     """Return True if a BSON document, or one in it, may have an operator or a pattern that takes long to compile.
 
     Constant expressions are computed when they are compiled: `{$max: {$range: [0, 5000000]}}` takes seconds. So does a pattern
-    of some thousand characters. Plain documents that look so are taken for costly, too.
+    of some thousand characters. Plain documents with such names are taken for costly, too.
     """
-    return _COSTLY.search(data) is not None
+    # The names that a driver sends with every command come first: without a further `$` or a pattern there is nothing to search.
+    plain = data.count(b"$db\0") + data.count(b"$clusterTime\0")
+    if (data.count(b"$") <= plain and b"\x0b" not in data) or _COSTLY.search(data) is None:
+        return False
+    # The bytes of a session's id or of a number may look like a pattern, and its commands would all be computed on a thread.
+    try:
+        return _has_costly_part(decode(data))
+    except (MqlError, RecursionError):
+        return True
+
+
+def _has_costly_part(document: Document) -> bool:
+    left: list[Value] = [document]
+    while left:
+        part = left.pop()
+        if type(part) is list:
+            left += part
+        elif type(part) is Regex:
+            if type(part.pattern) is not str or part.flags or not is_literal(part.pattern):
+                return True
+        elif isinstance(part, dict):
+            for name, value in part.items():
+                if name in _COSTLY_NAMES or (name == "$regex" and not (type(value) is str and is_literal(value))):
+                    return True
+                left.append(value)
+    return False
 
 
 # --- queries ---------------------------------------------------------------------------------------------------------

@@ -85,7 +85,8 @@ class Framer:
     """Splits incoming bytes into messages.
 
     `limit`: maximum bytes of one message. `accepts_compressed`: compressed messages are accepted. Both may change between
-    two calls, when the client logs in or out.
+    two calls, when the client logs in or out. `held_bytes`: bytes held of an incomplete message. `needed_bytes`: the size of the
+    incomplete message, or of its header.
     """
 
     def __init__(self, inflate: Inflate, limit: int = MAX_MESSAGE_BYTES, accepts_compressed: bool = True) -> None:
@@ -93,25 +94,15 @@ class Framer:
         self.accepts_compressed = accepts_compressed
         self._inflate = inflate
         self._chunks: list[bytes] = []
-        self._held_bytes = 0
-        self._needed_bytes = HEADER_BYTES
+        self.held_bytes = 0
+        self.needed_bytes = HEADER_BYTES
         self.has_more = False
         self.broken: FramingFailure | None = None
-
-    @property
-    def held_bytes(self) -> int:
-        """The number of bytes held of an incomplete message."""
-        return self._held_bytes
-
-    @property
-    def needed_bytes(self) -> int:
-        """The size of the incomplete message, or of its header."""
-        return self._needed_bytes
 
     def drop(self) -> None:
         """Free the incomplete message, whose end does not come any more."""
         self._chunks.clear()
-        self._held_bytes = 0
+        self.held_bytes = 0
         self.has_more = False
 
     def feed(self, data: bytes = b"") -> list[Message]:
@@ -128,34 +119,34 @@ class Framer:
         return found
 
     def _split(self, data: bytes, found: list[Message]) -> None:
-        if self._held_bytes:
+        if self.held_bytes:
             self._chunks.append(data)
-            self._held_bytes += len(data)
+            self.held_bytes += len(data)
             # Chunks are joined once, when the message is complete. Joining them at each arrival would copy a message of
             # 48 MB, in pieces of a few kB, thousands of times.
-            if self._held_bytes < self._needed_bytes:
+            if self.held_bytes < self.needed_bytes:
                 return
             data = b"".join(self._chunks)
             self._chunks.clear()
-            self._held_bytes = 0
+            self.held_bytes = 0
         position, size = 0, len(data)
         while size - position >= HEADER_BYTES:
             length, request, _, opcode = _HEADER.unpack_from(data, position)
             if not HEADER_BYTES <= length <= self.limit:
                 raise BadFrame(f"a message of {length} bytes")
             if size - position < length:
-                self._needed_bytes = length
+                self.needed_bytes = length
                 break
             if len(found) == MAX_MESSAGES:
-                self.has_more, self._needed_bytes = True, HEADER_BYTES
+                self.has_more, self.needed_bytes = True, HEADER_BYTES
                 break
             found.append(self._parse_message(opcode, request, data, position + HEADER_BYTES, position + length, 0))
             position += length
         else:
-            self._needed_bytes = HEADER_BYTES
+            self.needed_bytes = HEADER_BYTES
         if position < size:
             self._chunks.append(data[position:] if position else data)
-            self._held_bytes = size - position
+            self.held_bytes = size - position
 
     def _parse_message(self, opcode: int, request: int, data: bytes, start: int, end: int, compressor: int) -> Message:
         """Parse the message behind its header, which is in `data` from `start` to `end`. Not cut out first: it may be large."""
