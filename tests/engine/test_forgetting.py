@@ -7,10 +7,15 @@ import asyncio
 import pytest
 
 from mayflydb.clock import VirtualClock
-from mayflydb.engine.catalog import Definition
+from mayflydb.engine import catalog
+from mayflydb.engine.budgets import Budgets
+from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.commands import Command, Draft, Mode
 from mayflydb.engine.history import FORGET_BATCH
 from mayflydb.engine.open import open_engine
+from mayflydb.engine.snapshot import Snapshot
+from mayflydb.expiry.rules import default_rule
+from mayflydb.expiry.sweep import PurgeRequest
 from mayflydb.model.instant import HOUR, MINUTE
 from mayflydb.model.record import Kind
 from mayflydb.store.interface import History
@@ -42,6 +47,59 @@ def test_the_reaper_forgets(history: int, at: int) -> None:
         assert [version.kind for version in told] == [Kind.GAP]
         reaping.cancel()
         await asyncio.wait({reaping})
+        await store.close()
+
+    asyncio.run(check())
+
+
+CONTAINERS = 30
+
+
+def test_dropped_containers_leave_nothing_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither those that are dropped alone, nor those of a database that is dropped; those that are left keep their counts."""
+    monkeypatch.setattr(catalog, "MAX_NODES", 10)
+
+    async def check() -> None:
+        store, clock = await SqliteStore.open(None), VirtualClock(HOUR)
+        budgets = Budgets(lambda offer: 400)
+        engine = await open_engine(store, clock, monitored="s", budgets=budgets)
+        space = await engine.definitions.space("s", HOUR)
+
+        async def use(database: Node, name: str) -> Node:
+            made = await engine.definitions.create(
+                database.id, name, Definition({}, HOUR, rules=(default_rule(1),), offer={"throughput": 400})
+            )
+            snapshot = await Snapshot.begin(engine, HOUR, [database.id])
+            upsert = Command(Mode.UPSERT, b"p", b"k", Draft(b"v", anchor=HOUR))
+            await engine.write(made.id, upsert, HOUR)
+            await engine.write(made.id, upsert, HOUR)
+            snapshot.close()
+            engine.meter.units[made.id]["create"] += 1
+            engine.meter.throttled[made.id] += 1
+            assert budgets.budget(made, database) is not None
+            clock.set(clock.now() + MINUTE)
+            await engine.reaper.sweep_due(PurgeRequest(clock.now(), clock.now(), "sweep"))
+            assert engine.reaper.purge_counts[made.id] == 1
+            return made
+
+        left = await use(await engine.definitions.create(space.id, "left", Definition({}, HOUR)), "c")
+        for n in range(CONTAINERS):
+            database = await engine.definitions.create(space.id, f"d{n}", Definition({}, HOUR))
+            made = await use(database, "c")
+            await engine.definitions.drop(made.id if n % 2 else database.id)
+        await engine.reaper.next_deadline()
+        meter, versions = engine.meter, engine.version_cache
+        for counts in (
+            engine.reaper.purge_counts,
+            meter.units,
+            meter.throttled,
+            engine.monitor._members,
+            budgets._buckets,
+        ):
+            assert {*counts} == {left.id}
+        assert not versions._log
+        assert not versions._by_seq
+        assert len(engine.nodes) <= 10
         await store.close()
 
     asyncio.run(check())

@@ -44,6 +44,7 @@ class Billing:
         self._store = store
         self._nodes = nodes
         self._budgets = budgets if charge == "leftover" else None
+        self._all_budgets = budgets
         self._meter = meter
 
     async def affordable(self, container: int) -> tuple[int | None, Span]:
@@ -60,6 +61,12 @@ class Billing:
             self._meter.units[container][PURGE] += records * prices.DELETE
         if from_unused and (budget := await self._budget_of(container)) is not None:
             budget.take(records * PRICE)
+
+    def forget_container(self, container: int) -> None:
+        """Drop counts and buckets of a container that is gone."""
+        self._meter.forget_container(container)
+        if self._all_budgets is not None:
+            self._all_budgets.forget_container(container)
 
     async def _budget_of(self, container: int) -> ContainerBudget | None:
         if self._budgets is None:

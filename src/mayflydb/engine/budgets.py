@@ -28,6 +28,11 @@ class Meter:
         self.units: defaultdict[int, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
         self.throttled: Counter[int] = Counter()
 
+    def forget_container(self, container: int) -> None:
+        """Drop the counts of a container that is gone."""
+        self.units.pop(container, None)
+        self.throttled.pop(container, None)
+
     def forget(self) -> None:
         """Clear the counts after a reset."""
         self.units.clear()
@@ -115,6 +120,10 @@ class Budgets:
 
     def _now(self) -> int:
         return self.stopwatch()
+
+    def forget_container(self, payer: int) -> None:
+        """Drop the buckets of a container or database that is gone."""
+        self._buckets.pop(payer, None)
 
     def forget(self) -> None:
         """Clear all buckets after a reset."""

@@ -8,7 +8,7 @@ own (see `companions`).
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -161,27 +161,45 @@ def with_several(node: Node, numbers: Collection[int]) -> Node:
     return msgspec.structs.replace(node, definition=msgspec.structs.replace(node.definition, indexes=indexes))
 
 
+MAX_NODES: Final = 10_000
+"""Decoded rows that are kept. Half of them go at once: those that were not used while the other half were."""
+
+
 class Nodes:
-    """Decoded rows, cached while definition, name and parent stay the same."""
+    """Decoded rows, cached while definition, name and parent stay the same; those of dropped containers go with time."""
 
     def __init__(self) -> None:
         self._nodes: dict[int, tuple[bytes, Node]] = {}
+        self._older: dict[int, tuple[bytes, Node]] = {}
+
+    def __len__(self) -> int:
+        return len(self._nodes) + len(self._older)
 
     def of(self, row: CatalogRow) -> Node:
         """Return the node that a row describes."""
         known = self._nodes.get(row.id)
+        if known is None:
+            known = self._older.pop(row.id, None)
+            if known is not None:
+                self._keep(row.id, known)
         # The lsn of a row moves with every write, but it is not in the data, so the node stays.
         if known is not None and known[0] == row.data:
             node = known[1]
             if node.name == row.name and node.parent == row.parent:
                 return node
         node = node_of(row)
-        self._nodes[row.id] = (row.data, node)
+        self._keep(row.id, (row.data, node))
         return node
+
+    def _keep(self, id: int, known: tuple[bytes, Node]) -> None:
+        if len(self._nodes) >= MAX_NODES // 2:
+            self._nodes, self._older = {}, self._nodes
+        self._nodes[id] = known
 
     def forget(self) -> None:
         """Clear the cache after a reset."""
         self._nodes.clear()
+        self._older.clear()
 
 
 def row_of(node: Node) -> CatalogRow:

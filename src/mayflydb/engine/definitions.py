@@ -160,7 +160,7 @@ class Definitions:
         lines that the ordered histories of both nodes get, at `now`.
         """
 
-        def decide() -> Decision[Node]:
+        def decide() -> Decision[tuple[Node, list[int]]]:
             row = yield from ask(LoadRow(id))
             if row is None:
                 raise NotFound(NODE_MISSING)
@@ -180,12 +180,11 @@ class Definitions:
                     node = yield from _with_former_name(before, node, line.version.lsn)
                     notes = (*notes, line)
             # Changes apply in order: the drop frees the name that the put takes.
-            return Outcome((*notes, *map(DropRow, gone), PutRow(row_of(node))), node)
+            return Outcome((*notes, *map(DropRow, gone), PutRow(row_of(node))), (node, gone))
 
-        node = (await self._store.write(decide)).reply
-        self._changed(id)
-        if replacing is not None:
-            self._changed(replacing)
+        node, gone = (await self._store.write(decide)).reply
+        for each in (id, *gone):
+            self._changed(each)
         return node
 
     async def drop(
@@ -203,22 +202,23 @@ class Definitions:
         last line, at `now`, of each ordered history that ends; a history is kept as long as its lines.
         """
 
-        def decide() -> Decision[None]:
+        def decide() -> Decision[list[int]]:
             row = yield from ask(LoadRow(id))
             if row is None:
                 raise NotFound(NODE_MISSING)
             node = self._nodes.of(row)
             if only_empty and (is_ordered(node) or unless(node) or (yield from ask(ChildRows(id)))):
-                return Outcome((), None)
+                return Outcome((), [])
             gone = yield from below(id)
             notes: tuple[Change, ...] = ()
             if note_of is not None:
                 notes = yield from keep_histories(self._nodes, gone, note_of, now)
             gone += yield from companions_of(gone)
-            return Outcome((*notes, *map(DropRow, gone)), None)
+            return Outcome((*notes, *map(DropRow, gone)), gone)
 
-        await self._store.write(decide)
-        self._changed(id)
+        # Each by itself: what this process knows of the containers below goes with them.
+        for each in (await self._store.write(decide)).reply:
+            self._changed(each)
 
 
 def _with_former_name(before: Node, after: Node, lsn: int) -> Generator[Any, Any, Node]:

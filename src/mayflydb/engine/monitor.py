@@ -120,6 +120,10 @@ class Monitor:
         self.schedule = Schedule(now, self._default)
         self.enabled = True
 
+    def forget_container(self, container: int) -> None:
+        """Drop what was learned of a container that is gone."""
+        self._members.pop(container, None)
+
     # --- what takes part -----------------------------------------------------------------------------------------------
 
     async def learn_members(self, containers: Iterable[int]) -> None:

@@ -86,7 +86,8 @@ class Reaper:
         self._lease = lease
         self._wake = asyncio.Event()
         self._agenda = Agenda()
-        self._surveyor = Surveyor(store, nodes, time, monitor, self.locks, self._agenda)
+        self._billing = billing
+        self._surveyor = Surveyor(store, nodes, time, monitor, self.locks, self._agenda, self._forget)
         self._sweeper = Sweeper(
             store,
             nodes,
@@ -134,6 +135,12 @@ class Reaper:
         """Read the states of all containers again; at the start, and after a reset."""
         await self._surveyor.survey()
         self._wake.set()
+
+    def _forget(self, container: int) -> None:
+        """Drop what this process has counted of a container that is gone."""
+        self._sweeper.purge_counts.pop(container, None)
+        self._billing.forget_container(container)
+        self._monitor.forget_container(container)
 
     # --- questions -------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import msgspec
@@ -21,14 +21,23 @@ class Surveyor:
     """Keeps an agenda in step with a store."""
 
     def __init__(
-        self, store: Store, nodes: Nodes, time: Timekeeper, monitor: Monitor, locks: Locks, agenda: Agenda
+        self,
+        store: Store,
+        nodes: Nodes,
+        time: Timekeeper,
+        monitor: Monitor,
+        locks: Locks,
+        agenda: Agenda,
+        forget: Callable[[int], None],
     ) -> None:
+        """`forget`: called with a container that is found to be gone."""
         self._store = store
         self._nodes = nodes
         self._time = time
         self._monitor = monitor
         self._locks = locks
         self._agenda = agenda
+        self._forget = forget
         self._demanded: set[int] = set()
         self._reading = asyncio.Lock()
 
@@ -46,6 +55,8 @@ class Surveyor:
                 except BaseException:
                     self._agenda.abandon_read()
                     raise
+                if state is None:
+                    self._forget(container)
                 schedule = None if state is None else state.schedule
                 self._agenda.finish_read(state, None if schedule is None else schedule.last(self._time.horizon()))
 

@@ -216,8 +216,14 @@ class VersionCache:
     def _prune(self) -> None:
         """Drop the versions that no snapshot may read."""
         self._take_over()
-        if not self._notes and not self._unwatched:
-            return
+        if self._notes or self._unwatched:
+            self._drop_unread()
+        if self._log and not self._notes and not self._watchers:
+            # Empty, and without snapshots that have counted them: otherwise each dropped container would leave its own.
+            self._log.clear()
+            self._by_seq.clear()
+
+    def _drop_unread(self) -> None:
         last = self._last + 1
         wanted = next(iter(self._under_way), last)
         if self._watchers:
@@ -260,7 +266,7 @@ class VersionCache:
             return [], 0
         upto = log.dropped + len(log.seqs)
         # From the end, since few are new.
-        return list(islice(reversed(log.seqs), upto - after))[::-1], upto
+        return list(islice(reversed(log.seqs), max(0, upto - after)))[::-1], upto
 
     def all_at(self, container: int, lsn: int) -> list[Record]:
         """Return all versions that were stored at an lsn and have been replaced since, by seq."""
