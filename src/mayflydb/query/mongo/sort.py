@@ -15,7 +15,7 @@ import msgspec
 
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, bad_value
-from mayflydb.query.mongo.paths import Parts, array_index, field_path, fields_of, find_values
+from mayflydb.query.mongo.paths import Parts, array_index, field_path, fields_of
 from mayflydb.query.mongo.values import MISSING, Document, OrderKey, Value, format_value, is_number
 from mayflydb.query.sorting import sort_in_runs
 
@@ -152,16 +152,10 @@ def _compile_key(parts: Parts, descending: bool, env: Env) -> KeyOf:
 
 
 def sort_values(document: Document, parts: Parts) -> list[Value]:
-    """Return the values by which a document may sort at a path: the elements of arrays, null if missing, MISSING for
-    an empty array.
+    """Return the values by which a document may sort at a path, as an index on the path has them: the elements of arrays, null
+    if missing and for an element without the rest of the path, MISSING for an empty array.
     """
-    values: list[Value] = []
-    for found in find_values(document, parts, spread=False):
-        if type(found) is list:
-            values.extend(found or [_EMPTY])
-        else:
-            values.append(None if found is MISSING else found)
-    return values or [None]
+    return [value for (value,) in _rows_at_paths([(document, parts)])]
 
 
 # --- several paths through arrays ------------------------------------------------------------------------------------
@@ -230,10 +224,12 @@ def _rows_at_paths(places: list[tuple[Value, Parts]]) -> list[list[Value]]:
 
 def _rows_of_elements(places: list[tuple[Value, Parts]], fresh: list[bool]) -> list[list[Value]]:
     """Return the rows of one element. An array directly within an array is not entered."""
-    if all(type(value) is not dict or not parts for value, parts in places):
+    if all(fields_of(value) is None or not parts for value, parts in places):
         return [[_value_at_end(value, parts) for value, parts in places]]
     settled = [
-        (value, parts) if type(value) is dict and parts else (_value_at_end(value, parts) if new else value, ())
+        (value, parts)
+        if fields_of(value) is not None and parts
+        else (_value_at_end(value, parts) if new else value, ())
         for (value, parts), new in zip(places, fresh, strict=True)
     ]
     return _rows_at_paths(settled)

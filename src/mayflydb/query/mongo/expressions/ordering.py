@@ -94,6 +94,7 @@ def _sort_values(value: Value, path: Sequence[str]) -> list[Value]:
         index = array_index(path[0])
         if index is not None and index < len(value):
             return _sort_values(value[index], path[1:])
-        found = [end for each in value if type(each) is dict for end in _sort_values(each, path)]
+        # Any element but a document lacks the rest of the path, and counts as null.
+        found = [end for each in value for end in (_sort_values(each, path) if type(each) is dict else [MISSING])]
         return found or [MISSING]
     return [MISSING]

@@ -199,11 +199,7 @@ def _spread_arrays(fields: list[_PathCursor], directions: Sequence[int | str]) -
         if path != paths[0]:
             last = paths[0].rpartition(".")[2]
             raise MqlError(171, f"cannot index parallel arrays [{path.rpartition('.')[2]}] [{last}]")
-    elements = fields[stopped[0]].value
-    if all(fields[n].at < len(fields[n].parts) for n in stopped):
-        # As in a sort, elements without fields count only if no element has fields.
-        elements = [each for each in elements if fields_of(each) is not None]
-    for element in elements or [_Empty.EMPTY]:
+    for element in fields[stopped[0]].value or [_Empty.EMPTY]:
         entered = list(fields)
         for n in stopped:
             entered[n] = _enter_element(fields[n], element)

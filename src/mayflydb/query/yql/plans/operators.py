@@ -198,6 +198,8 @@ def _bind_tuple_comparison(word: str, left: Expression, right: Expression, at: P
     first, second = bare(left.type), bare(right.type)
     assert isinstance(first, TupleType)
     assert isinstance(second, TupleType)
+    if not first.items:
+        return constant(BOOL, word in ("==", "<=", ">="))
     items = enumerate(zip(first.items, second.items, strict=True))
     pairs = [(_tuple_item(left, i, a), _tuple_item(right, i, b)) for i, (a, b) in items]
     if word in ("==", "!="):
