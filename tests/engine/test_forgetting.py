@@ -18,7 +18,7 @@ from mayflydb.expiry.rules import default_rule
 from mayflydb.expiry.sweep import PurgeRequest
 from mayflydb.model.instant import HOUR, MINUTE
 from mayflydb.model.record import Kind
-from mayflydb.store.interface import History
+from mayflydb.store.interface import CatalogRow, History
 from mayflydb.store.sqlite.store import SqliteStore
 
 PATIENCE = 30.0
@@ -55,9 +55,8 @@ def test_the_reaper_forgets(history: int, at: int) -> None:
 CONTAINERS = 30
 
 
-def test_dropped_containers_leave_nothing_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dropped_containers_leave_nothing_in_memory() -> None:
     """Neither those that are dropped alone, nor those of a database that is dropped; those that are left keep their counts."""
-    monkeypatch.setattr(catalog, "MAX_NODES", 10)
 
     async def check() -> None:
         store, clock = await SqliteStore.open(None), VirtualClock(HOUR)
@@ -99,7 +98,17 @@ def test_dropped_containers_leave_nothing_in_memory(monkeypatch: pytest.MonkeyPa
             assert {*counts} == {left.id}
         assert not versions._log
         assert not versions._by_seq
-        assert len(engine.nodes) <= 10
+        assert {*engine.nodes._nodes} <= {row.id for row in await catalog.catalogue(store)}
         await store.close()
 
     asyncio.run(check())
+
+
+def test_decoded_rows_have_a_limit_and_those_in_use_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalog, "MAX_NODES", 10)
+    nodes, encoded = catalog.Nodes(), catalog.row_of(Node(1, 0, "c", Definition({}, HOUR)))
+    used = nodes.of(encoded)
+    for number in range(2, 100):
+        nodes.of(CatalogRow(number, 0, "c", encoded.data))
+        assert nodes.of(encoded) is used
+        assert len(nodes) <= 10

@@ -166,7 +166,7 @@ MAX_NODES: Final = 10_000
 
 
 class Nodes:
-    """Decoded rows, cached while definition, name and parent stay the same; those of dropped containers go with time."""
+    """Decoded rows, cached while definition, name and parent stay the same."""
 
     def __init__(self) -> None:
         self._nodes: dict[int, tuple[bytes, Node]] = {}
@@ -195,6 +195,11 @@ class Nodes:
         if len(self._nodes) >= MAX_NODES // 2:
             self._nodes, self._older = {}, self._nodes
         self._nodes[id] = known
+
+    def forget_container(self, container: int) -> None:
+        """Drop the row of a container that is gone."""
+        self._nodes.pop(container, None)
+        self._older.pop(container, None)
 
     def forget(self) -> None:
         """Clear the cache after a reset."""

@@ -82,6 +82,7 @@ class Reaper:
         """Records that open transactions have locked, which no purge removes."""
         self._time = time
         self._monitor = monitor
+        self._nodes = nodes
         self._interval = interval
         self._lease = lease
         self._wake = asyncio.Event()
@@ -141,6 +142,7 @@ class Reaper:
         self._sweeper.purge_counts.pop(container, None)
         self._billing.forget_container(container)
         self._monitor.forget_container(container)
+        self._nodes.forget_container(container)
 
     # --- questions -------------------------------------------------------------------------------------------------
 
