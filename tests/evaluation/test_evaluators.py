@@ -495,3 +495,53 @@ def test_a_second_stop_does_not_end_the_thread() -> None:
     ((result, error),) = ends
     assert result is None
     assert isinstance(error, Stopped)
+
+
+@in_loop
+async def test_a_step_that_waits_as_the_server_stops_is_closed_before_its_generator(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The interpreter reports generators that it frees while one of their steps is open."""
+    reported: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", reported.append)
+    closed: list[str] = []
+    reached, go_on = asyncio.Event(), asyncio.Event()
+
+    async def read_more() -> None:
+        reached.set()
+        await go_on.wait()
+
+    async def inner() -> AsyncIterator[int]:
+        try:
+            await LoopStep(read_more)
+            yield 1
+        finally:
+            await LoopStep(asyncio.sleep, 0)
+            closed.append("inner")
+
+    async def outer() -> AsyncIterator[int]:
+        batches = inner()
+        try:
+            async for batch in batches:
+                yield batch
+        finally:
+            await batches.aclose()  # type: ignore[attr-defined]
+            closed.append("outer")
+
+    evaluators = Evaluators(EvaluationLimits(threads=1))
+    statement = Statement(evaluators, "a", None)
+    waiting = asyncio.ensure_future(anext(statement.iterate(outer())))
+    await reached.wait()
+    other = asyncio.ensure_future(evaluators.call("b", None, spin))
+    await wait_for(lambda: evaluators.running == 1)
+    go_on.set()
+    await wait_for(lambda: evaluators.waiting == 1)
+    evaluators.close()
+    await evaluators.finish()
+    for each in (waiting, other):
+        with pytest.raises(EvaluationStopped):
+            await each
+    del statement, waiting
+    gc.collect()
+    assert closed == ["inner", "outer"]
+    assert reported == []

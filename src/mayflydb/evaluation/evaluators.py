@@ -23,6 +23,9 @@ from mayflydb.model.releasing import release_unused
 
 T = TypeVar("T")
 
+FINISH_TICKS: Final = 50
+"""The ticks for which `finish` waits for calls that do not end: half a second."""
+
 TICK_SECONDS: Final = 0.01
 """The interval at which the deadlines of running calls and the memory of the process are checked."""
 
@@ -219,8 +222,9 @@ class Evaluators:
         """Finish a call whose function has ended. Runs on the event loop."""
         if running.endings:
             self._run_endings(running.endings)
-        if running not in self._running:
-            return  # The server was closed meanwhile.
+        if self.closed:
+            self._running.discard(running)
+            return
         assert running.thread is not None
         self._idle.append(running.thread)
         self._running.discard(running)
@@ -331,21 +335,28 @@ class Evaluators:
 
     def close(self) -> None:
         """Stop all calls: they, and later ones, end with EvaluationStopped. Threads end with their calls."""
-        self.closed = True
         for running in [*self._turns.waiting_calls(), *self._running]:
             self.abandon(running, StopReason.CLOSING)
-            if running.thread is not None:
+            if running.thread is not None and not self.closed:
                 running.thread.close()
-        if self._running:
+        if self._running and not self.closed:
             switch_interval.restore()
+        self.closed = True
         if self._collector_pause is not None:
             self._collector_pause.cancel()
             self._collector_pause = None
             full_collections.resume()
-        self._running.clear()
         for thread in self._idle:
             thread.close()
         self._idle.clear()
+
+    async def finish(self) -> None:
+        """Wait, after `close`, until stopped calls have ended and generators are closed: FINISH_TICKS at most."""
+        for _ in range(FINISH_TICKS):
+            # The coroutines that awaited the calls hand in the generators first.
+            await asyncio.sleep(TICK_SECONDS)
+            if not self._running and not self._endings:
+                return
 
 
 def _release_memory(is_much: bool) -> None:

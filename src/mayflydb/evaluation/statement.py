@@ -163,53 +163,65 @@ class Statement:
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine whose steps compute, each step on a thread. The coroutine awaits only LoopSteps."""
-        return await self._drive(work.__await__())
+        steps = work.__await__()
+        try:
+            return await self._drive(steps)
+        except BaseException:
+            self._evaluators.run_after(self._left, partial(self._unwind, lambda: steps, Stopped))
+            raise
 
     async def iterate(self, source: AsyncIterator[T], begins_here: bool = False) -> AsyncGenerator[T, None]:
         """Yield the items of a generator whose steps compute, each step on a thread. The generator awaits only LoopSteps.
 
         `begins_here`: steps run on the event loop as long as the statement is cheap, and has `taken` at most CHEAP_BYTES.
         """
+        unfinished: Generator[Any, Any, Any] | None = None
         try:
             while True:
+                unfinished = source.__anext__().__await__()
                 try:
-                    item: T = await self._drive(source.__anext__().__await__(), begins_here)
+                    item: T = await self._drive(unfinished, begins_here)
                 except StopAsyncIteration:
+                    unfinished = None
                     return
+                unfinished = None
                 yield item
         finally:
-            await self._close(source)
+            await self._close(source, unfinished)
 
     async def _drive(self, steps: Generator[Any, Any, Any], begins_here: bool = False) -> T:
         answer: Any = None
         error: BaseException | None = None
-        try:
-            while True:
-                if begins_here and self.cheap and self.taken <= CHEAP_BYTES:
-                    await self.take_turn()
-                    kind, value = _advance(steps, answer, error)
-                else:
-                    kind, value = await self._compute(_advance, steps, answer, error)
-                if kind is _END:
-                    result: T = value
-                    return result
-                if kind is StopAsyncIteration:
-                    break
-                answer, error = await _answer(value)
-        except BaseException:
-            self._evaluators.run_after(self._left, partial(self._unwind, lambda: steps, Stopped))
-            raise
-        raise StopAsyncIteration
+        while True:
+            if begins_here and self.cheap and self.taken <= CHEAP_BYTES:
+                await self.take_turn()
+                kind, value = _advance(steps, answer, error)
+            else:
+                kind, value = await self._compute(_advance, steps, answer, error)
+            if kind is _END:
+                result: T = value
+                return result
+            if kind is StopAsyncIteration:
+                raise StopAsyncIteration
+            answer, error = await _answer(value)
 
-    async def _close(self, source: AsyncIterator[Any]) -> None:
-        close = getattr(source, "aclose", None)
-        if close is None:
-            return
-        ending = partial(self._unwind, lambda: close().__await__(), None)
-        if self._left is None:
-            await ending()
+    async def _close(self, source: AsyncIterator[Any], unfinished: Generator[Any, Any, Any] | None) -> None:
+        """Close a generator; `unfinished`: its step that was given up."""
+        if unfinished is None and self._left is None:
+            await self._unwind_source(source)
         else:
-            self._evaluators.run_after(self._left, ending)
+            self._evaluators.run_after(self._left, partial(self._unwind_all, source, unfinished))
+
+    async def _unwind_all(self, source: AsyncIterator[Any], unfinished: Generator[Any, Any, Any] | None) -> None:
+        # One after the other: a generator cannot be closed while one of its steps is open.
+        if unfinished is not None:
+            await self._unwind(lambda: unfinished, Stopped)
+        await self._unwind_source(source)
+
+    async def _unwind_source(self, source: AsyncIterator[Any]) -> None:
+        close = getattr(source, "aclose", None)
+        if close is not None:
+            await self._unwind(lambda: close().__await__(), None)
 
     async def _unwind(self, begin: Callable[[], Generator[Any, Any, Any]], error: type[Stopped] | None) -> None:
         """Close a generator: run its `finally`. A thread does this, and frees the objects of the generator."""

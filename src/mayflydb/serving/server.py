@@ -126,6 +126,8 @@ class Server:
             self.admin.engine.evaluators.close()
         if evaluators is not None:
             evaluators.close()
+            # Generators that are not closed by then are reported by the interpreter, as it frees them.
+            await evaluators.finish()
         if self.admin is not None:
             self.admin.engine.loop_watch.stop()
         if self._store is not None:
