@@ -23,8 +23,11 @@ from mayflydb.model.releasing import release_unused
 
 T = TypeVar("T")
 
-FINISH_TICKS: Final = 50
-"""The ticks for which `finish` waits for calls that do not end: half a second."""
+FINISH_SECONDS: Final = 0.5
+"""The time that `finish` gives to calls that do not end."""
+
+HANDING_TURNS: Final = 5
+"""The turns of the event loop in which a coroutine passes the end of its call on."""
 
 TICK_SECONDS: Final = 0.01
 """The interval at which the deadlines of running calls and the memory of the process are checked."""
@@ -132,6 +135,7 @@ class Evaluators:
         self._gathering = 0
         self._longest = int(self.limits.seconds * 1_000_000)
         self.closed = False
+        self._settled = asyncio.Event()
         self._grown = False
 
     def deadline(self, seconds: float | None = None) -> int:
@@ -224,6 +228,8 @@ class Evaluators:
             self._run_endings(running.endings)
         if self.closed:
             self._running.discard(running)
+            if not self._running:
+                self._settled.set()
             return
         assert running.thread is not None
         self._idle.append(running.thread)
@@ -351,12 +357,16 @@ class Evaluators:
         self._idle.clear()
 
     async def finish(self) -> None:
-        """Wait, after `close`, until stopped calls have ended and generators are closed: FINISH_TICKS at most."""
-        for _ in range(FINISH_TICKS):
-            # The coroutines that awaited the calls hand in the generators first.
-            await asyncio.sleep(TICK_SECONDS)
-            if not self._running and not self._endings:
-                return
+        """Wait, after `close`, until stopped calls have ended and generators are closed: FINISH_SECONDS at most."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FINISH_SECONDS):
+                if self._running:
+                    await self._settled.wait()
+                # The coroutines that awaited the calls hand in the generators first.
+                for _ in range(HANDING_TURNS):
+                    await asyncio.sleep(0)
+                while self._endings:
+                    await asyncio.wait([*self._endings])
 
 
 def _release_memory(is_much: bool) -> None:

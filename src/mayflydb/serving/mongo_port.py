@@ -149,6 +149,8 @@ class MongoPort:
             self._notifier.close()
         if self._listener is not None:
             await self._listener.close(grace)
+        if self._app is not None:
+            await self._app.services.cursors.close_all()
         self.release()
 
     def release(self) -> None:

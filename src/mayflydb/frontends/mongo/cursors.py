@@ -323,6 +323,10 @@ class Cursors:
                 await cursor.close()
         return killed, unknown
 
+    async def close_all(self) -> None:
+        """Close all cursors, as the server stops: the event loop cannot close generators whose steps run on threads."""
+        await self.kill([*self._open])
+
     def remove(self, cursor: Cursor) -> None:
         """Remove a cursor that has reached its end."""
         self._discard(cursor.id)

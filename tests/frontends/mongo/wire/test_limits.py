@@ -18,6 +18,7 @@ from pymongo import MongoClient
 from pymongo.uri_parser import parse_uri
 
 from mayflydb.embedded import RunningServer, serve
+from mayflydb.frontends.mongo.cursors import Cursors
 from mayflydb.sockets import connection
 from mayflydb.sockets.in_flight import LARGE_AT_ONCE
 
@@ -346,3 +347,23 @@ def test_heavy_messages_are_answered_one_after_the_other() -> None:
         with ThreadPoolExecutor(4) as pool:
             assert sum(pool.map(ask, range(4))) == 4
         assert budget(server, "bytes_in_flight") == 0
+
+
+def test_cursors_that_are_open_as_the_server_stops_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The event loop cannot close their generators, whose steps run on threads, and logs an error for each."""
+    made: list[Cursors] = []
+    begin = Cursors.__init__
+
+    def note(cursors: Cursors, *given: Any) -> None:
+        made.append(cursors)
+        begin(cursors, *given)
+
+    monkeypatch.setattr(Cursors, "__init__", note)
+    with serve(memory=True, port=0) as server:
+        # Without a session, whose end would close the cursor.
+        wire = Wire(server)
+        wire.ask(insert="c", documents=[{"_id": number} for number in range(300)])
+        wire.ask(find="c", batchSize=10)
+        assert [len(each) for each in made] == [1]
+    wire.close()
+    assert [len(each) for each in made] == [0]
