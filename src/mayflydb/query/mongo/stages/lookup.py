@@ -47,24 +47,28 @@ def equals_any(path: str, values: Iterable[Value]) -> Document:
 class JoinIndex:
     """Documents of a collection, indexed by their values at a path."""
 
-    __slots__ = ("_documents", "_env", "_places")
+    __slots__ = ("_documents", "_env", "_found", "_places")
 
     def __init__(self, documents: list[Document], path: str, env: Env) -> None:
         self._documents = documents
         self._env = env
         self._places: dict[OrderKey, list[int]] = {}
+        self._found: dict[frozenset[OrderKey], list[Document]] = {}
         parts, key_of = split_path(path), env.collation.order_key
         for place, document in enumerate(documents):
             for key in {key_of(None if each is MISSING else each) for each in find_values(document, parts)}:
                 self._places.setdefault(key, []).append(place)
 
     def find(self, values: Iterable[Value]) -> list[Document]:
-        """Return the documents with one of the values, in the order in which they were read."""
-        key_of = self._env.collation.order_key
-        places: set[int] = set()
-        for value in values:
-            places.update(self._places.get(key_of(value), ()))
-        return [self._documents[place] for place in sort_in_runs([*places], int)]
+        """Return the documents with one of the values, in the order in which they were read. Equal values share one list."""
+        keys = frozenset(map(self._env.collation.order_key, values))
+        found = self._found.get(keys)
+        if found is None:
+            # The places of one key are in order.
+            lists = [self._places[key] for key in keys if key in self._places]
+            places = lists[0] if len(lists) == 1 else sort_in_runs([*{place for each in lists for place in each}], int)
+            found = self._found[keys] = [self._documents[place] for place in places]
+        return found
 
 
 async def read_matching(scope: StageScope, namespace: Namespace, path: str, values: Iterable[Value]) -> JoinIndex:
