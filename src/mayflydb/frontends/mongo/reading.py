@@ -27,7 +27,7 @@ from mayflydb.query.mongo.indexes.keys import truncated_prefix
 from mayflydb.query.mongo.indexes.planner import Plan, plan
 from mayflydb.query.mongo.indexes.specs import ID
 from mayflydb.query.mongo.sort import Sort, compile_sort
-from mayflydb.query.mongo.stages.base import BATCH_SIZE, MEMORY_LIMIT, memory_error
+from mayflydb.query.mongo.stages.base import BATCH_SIZE, MEMORY_LIMIT, close_batches, memory_error
 from mayflydb.query.mongo.values import Document, decode
 from mayflydb.query.sorting import sort_in_runs
 from mayflydb.sockets.in_flight import SMALL_ANSWER
@@ -177,11 +177,16 @@ class CommittedView:
             chosen = await read_time.evaluation.compute(not selection.is_large, 0, plan_query, collection, selection)
         self.spent.add(collection.id, QUERY_PRICE)
         read_count = 0
-        async for records in self._candidates(collection, chosen, selection, read_time):
-            read_count += len(records)
-            found = await match_rows(records, selection, read_time.evaluation)
-            self.spent.add_query_read(collection.id, records, len(found))
-            yield found
+        candidates = self._candidates(collection, chosen, selection, read_time)
+        try:
+            async for records in candidates:
+                read_count += len(records)
+                found = await match_rows(records, selection, read_time.evaluation)
+                self.spent.add_query_read(collection.id, records, len(found))
+                yield found
+        finally:
+            # Else its records would stay until the event loop has closed one generator after the other.
+            await close_batches(candidates)
         # Only now, when the scan has cost something: small collections never need the index.
         if chosen.kind == "scan" and read_count > MAX_UNORDERED_READS and would_use_id_index(collection, selection):
             self._request_id_index(collection)
@@ -242,9 +247,13 @@ class CommittedView:
         return self._read_ids(collection, plan, read_time)
 
     async def _scan(self, collection: Collection, read_time: ReadTime) -> AsyncIterator[list[Record]]:
-        async for batch in self._engine.scan(collection.node, Scope(), None, read_time.now):
-            self.documents_read += len(batch.records)
-            yield batch.records
+        batches = self._engine.scan(collection.node, Scope(), None, read_time.now)
+        try:
+            async for batch in batches:
+                self.documents_read += len(batch.records)
+                yield batch.records
+        finally:
+            await close_batches(batches)
 
     async def _scan_backwards(self, collection: Collection, read_time: ReadTime) -> AsyncIterator[list[Record]]:
         found: list[Record] = []
@@ -436,16 +445,19 @@ async def read_rows(
     if selection.sort is not None and not view.is_ordered(collection, selection):
         source = _sort_rows(source, selection, read_time.evaluation)
     skip, left = selection.skip, selection.limit or None
-    async for batch in source:
-        if skip:
-            skip, batch = max(0, skip - len(batch)), batch[skip:]
-        if left is not None:
-            batch = batch[:left]
-            left -= len(batch)
-        if batch:
-            yield batch
-        if left == 0:
-            return
+    try:
+        async for batch in source:
+            if skip:
+                skip, batch = max(0, skip - len(batch)), batch[skip:]
+            if left is not None:
+                batch = batch[:left]
+                left -= len(batch)
+            if batch:
+                yield batch
+            if left == 0:
+                return
+    finally:
+        await close_batches(source)
 
 
 class _SortedRecords:
@@ -484,11 +496,14 @@ async def _sort_rows(
     assert sort is not None
     records = _SortedRecords(sort, selection.skip + selection.limit if selection.limit else 0)
     cheap = selection.score is None and selection.env.collation.is_simple
-    async for batch in source:
-        size = bytes_of(row.record for row in batch)
-        if size > SMALL_ANSWER:
-            await evaluation.admit(size)
-        await evaluation.compute(cheap, size, records.add, batch)
+    try:
+        async for batch in source:
+            size = bytes_of(row.record for row in batch)
+            if size > SMALL_ANSWER:
+                await evaluation.admit(size)
+            await evaluation.compute(cheap, size, records.add, batch)
+    finally:
+        await close_batches(source)
     ordered = await evaluation.compute(len(records) <= CHEAP_SORT, 0, records.order)
     for first in range(0, len(ordered), BATCH_SIZE):
         yield [DocumentRow(record) for record in ordered[first : first + BATCH_SIZE]]

@@ -45,6 +45,7 @@ from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
 from mayflydb.query.mongo.filter import compile_filter
 from mayflydb.query.mongo.paths import Parts, find_values, split_path
 from mayflydb.query.mongo.projection import Projection, compile_projection
+from mayflydb.query.mongo.stages.base import close_batches
 from mayflydb.query.mongo.values import MISSING, Document, encode, encode_computed, type_name
 
 FIND_FIELDS: Final = frozenset(
@@ -192,9 +193,12 @@ def _is_negative(limit: Any) -> bool:
 async def _cursor_items(
     source: AsyncIterator[list[DocumentRow]], projection: Projection | None, cheap: bool, evaluation: Evaluation
 ) -> AsyncIterator[list[CursorItem]]:
-    async for batch in source:
-        size = 0 if projection is None else bytes_of(row.record for row in batch)
-        yield await evaluation.compute(cheap, size, _project, batch, projection)
+    try:
+        async for batch in source:
+            size = 0 if projection is None else bytes_of(row.record for row in batch)
+            yield await evaluation.compute(cheap, size, _project, batch, projection)
+    finally:
+        await close_batches(source)
 
 
 def _project(batch: list[DocumentRow], projection: Projection | None) -> list[CursorItem]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -176,7 +176,7 @@ def require_field(spec: Document, name: str, stage: str) -> Value:
     return spec[name]
 
 
-async def close_batches(batches: Batches) -> None:
+async def close_batches(batches: AsyncIterator[Any]) -> None:
     """Close a generator of batches that is not read to its end."""
     # A generator keeps what it reads from open until it is closed.
     closing = getattr(batches, "aclose", None)

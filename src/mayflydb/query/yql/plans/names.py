@@ -9,6 +9,7 @@ from mayflydb.query.yql.expression import Expression, Invocation, Operand
 from mayflydb.query.yql.faults import Position, fault, type_fault
 from mayflydb.query.yql.functions.signatures import NODE
 from mayflydb.query.yql.plans.binder import HANDLERS, Binder, LambdaArgument, NamedExpression
+from mayflydb.query.yql.plans.literals import is_dict_key
 from mayflydb.query.yql.plans.scopes import EMPTY, no_member, slot
 from mayflydb.query.yql.plans.subqueries import bind_scalar, is_query
 from mayflydb.query.yql.plans.values import constant, derive, strict_binary, strict_unary
@@ -191,7 +192,7 @@ def bind_subscript(binder: Binder, tree: Subscript) -> Expression:
     if isinstance(type, ListType) and bare(index.type) in INTEGERS:
         return strict_binary(optional(type.item), _at, of, index)
     if isinstance(type, DictType):
-        if comparison.find_order(bare(type.key), bare(index.type)) is None:
+        if comparison.find_order(bare(type.key), bare(index.type)) is None or not is_dict_key(index.type):
             raise type_fault("Lookup", f"Failed to convert type: {index.type} to {type.key}", tree.at)
         return strict_binary(optional(type.payload), lambda items, key: items.get(key), of, index)
     raise type_fault("SqlAccess", f"Expected list or dict type, but got: {format_long(of.type)}", tree.at)
