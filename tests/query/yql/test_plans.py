@@ -453,6 +453,7 @@ REFUSED = [
     ("SELECT t.v, t.n FROM t GROUP BY t.v", "GENERIC_ERROR", "Column `t.n` must either be a key column in GROUP BY"),
     ("SELECT 1 AS a, 2 AS a", "GENERIC_ERROR", "Unable to use duplicate column names. Collision in name: a"),
     ("SELECT v FROM t WHERE n", "GENERIC_ERROR", "Expected Bool or Optional<Bool>, but got: Optional<Int64>"),
+    ("SELECT {NULL: true}[[]]", "GENERIC_ERROR", "Failed to convert type: EmptyList to Null"),
     ("SELECT 1 LIMIT -1", "GENERIC_ERROR", "Failed to convert type: Int32 to Uint64"),
     ("SELECT id FROM t LIMIT 'x'", "GENERIC_ERROR", "Failed to convert type: String to Uint64"),
     ("DROP TABLE t; SELECT 1", "GENERIC_ERROR", "Queries with mixed data and scheme operations are not supported."),
