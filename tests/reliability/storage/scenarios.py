@@ -285,22 +285,27 @@ async def sudden_end(directory: Path) -> Measured:
 
 
 async def _squeeze(shop: Shop, place: Path) -> None:
-    """Read, write and delete while another program takes every byte, and items die."""
+    """Read, write and delete while another program takes every byte, until the items that die meanwhile are purged."""
     with closing(await shop.open()) as connection:
-        for _ in range(MORTALS):
+        while len(shop.mortal) < MORTALS:
             await shop.create(connection, SPAN)
         ends = time.monotonic() + SQUEEZE
+        purged = 0
         with Eater(place):
-            while time.monotonic() < ends:
+            # Purges race with the other program for what they free: some of them fail, and are tried again.
+            while (now := time.monotonic()) < ends or (purged < MORTALS and now < ends + PATIENCE):
                 await shop.create(connection)
                 for id in sorted(shop.alive)[:2]:
                     await shop.delete(connection, id)
                 await shop.look(connection)
+                purged = await _count_purged(connection)
             await shop.note_ready(connection)
-            metrics = (await connection.ask("GET", "", "metrics")).body.decode()
-    (shop.measured.purged,) = [
-        int(line.split()[1]) for line in metrics.splitlines() if line.startswith("mayfly_ttl_purged_total{")
-    ]
+    shop.measured.purged = purged
+
+
+async def _count_purged(connection: Connection) -> int:
+    metrics = (await connection.ask("GET", "", "metrics")).body.decode()
+    return sum(int(line.split()[1]) for line in metrics.splitlines() if line.startswith("mayfly_ttl_purged_total{"))
 
 
 # --- errors of the disk, injected into system calls ------------------------------------------------------------------
