@@ -366,3 +366,22 @@ def test_merge_builds_rows_with_their_variables() -> None:
     assert rows == [({"n": 1}, {"m": 1, "new": {"n": 1}}), ({"n": 2}, {"m": 2, "new": {"n": 2}})]
     plain = compile_in_memory(Memory({}), [{"$merge": {"into": "o"}}]).writer
     assert plain is not None and not plain.computes
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        [{"$set": {"r": {"$slice": ["$r", 1]}}}],
+        [{"$unwind": "$r"}, {"$set": {"r.n": 9}}],
+        [{"$set": {"r.n": 7}}],
+        [{"$set": {"r": {"$sortArray": {"input": "$r", "sortBy": {"n": 1}}}}}],
+        [{"$unset": "r.n"}],
+    ],
+)
+def test_documents_that_join_the_same_values_do_not_change_each_other(after: list[Any]) -> None:
+    # They share one list of what was found.
+    foreign = [{"_id": n, "k": 1, "n": -n} for n in range(3)]
+    stages = [{"$lookup": {"from": "f", "localField": "l", "foreignField": "k", "as": "r"}}, *after]
+    local = [{"_id": n, "l": 1} for n in range(2)]
+    alone = [found for document in local for found in run({"c": [document], "f": foreign}, stages)]
+    assert run({"c": local, "f": foreign}, stages) == alone
