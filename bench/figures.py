@@ -1,4 +1,4 @@
-"""What was measured: one row of the report per figure, as a table for people and as JSON."""
+"""Rows of the report, as a table for a terminal and as JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import msgspec
 class Figure(msgspec.Struct, frozen=True):
     """One row. `value` is the number that `target` speaks of, `how` what it was made of.
 
-    `met` None: there is no target, or it was NOT RUN, and `how` says why.
+    `met` None: there is no target, or it was NOT RUN, and `how` says why. `used`: the processor time of one request, or record;
+    where two are compared, ours and theirs.
     """
 
     name: str
@@ -22,27 +23,51 @@ class Figure(msgspec.Struct, frozen=True):
     met: bool | None
     how: str
     value: float | None = None
+    used: str = ""
 
 
-def ratio(name: str, measured: Sequence[float], against: Sequence[float], target: float, what: str) -> Figure:
+class Table(msgspec.Struct, frozen=True):
+    """A table of its own form. `numbers`: what a plot shows of it, by line: (x, y)."""
+
+    name: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    numbers: dict[str, tuple[tuple[float, float], ...]] = {}
+
+
+def ratio(
+    name: str,
+    measured: Sequence[float],
+    against: Sequence[float],
+    target: float | None,
+    what: str,
+    used: str = "",
+) -> Figure:
     """How many times as fast, by the median of the rounds' ratios; the two of a round were measured side by side."""
     ratios = [each / other for each, other in zip(measured, against, strict=True)]
     value = median(ratios)
     spread = f"rounds {min(ratios):.2f}-{max(ratios):.2f}"
     how = f"{median(measured):,.0f}/s against {median(against):,.0f}/s; {spread}; {what}"
-    return Figure(name, f"{value:.2f} x", f">= {target:g} x", value >= target, how, value)
+    if target is None:
+        return Figure(name, f"{value:.2f} x", "", None, how, value, used)
+    return Figure(name, f"{value:.2f} x", f">= {target:g} x", value >= target, how, value, used)
 
 
-def at_most(name: str, value: float, unit: str, target: float, how: str) -> Figure:
+def at_most(name: str, value: float, unit: str, target: float, how: str, used: str = "") -> Figure:
     """The smaller the better."""
-    return Figure(name, f"{value:.2f} {unit}", f"<= {target:g} {unit}", value <= target, how, value)
+    return Figure(name, f"{value:.2f} {unit}", f"<= {target:g} {unit}", value <= target, how, value, used)
 
 
-def rate(name: str, value: float, target: float | None, how: str) -> Figure:
+def microseconds(*each: float) -> str:
+    """Processor times: `29 us`, `29 us against 69 us`."""
+    return " against ".join(f"{value:,.0f} us" if value >= 10 else f"{value:.1f} us" for value in each)
+
+
+def rate(name: str, value: float, target: float | None, how: str, used: str = "") -> Figure:
     """So many in a second."""
     if target is None:
-        return Figure(name, f"{value:,.0f}/s", "", None, how, value)
-    return Figure(name, f"{value:,.0f}/s", f">= {target:,.0f}/s", value >= target, how, value)
+        return Figure(name, f"{value:,.0f}/s", "", None, how, value, used)
+    return Figure(name, f"{value:,.0f}/s", f">= {target:,.0f}/s", value >= target, how, value, used)
 
 
 def not_run(name: str, why: str) -> Figure:
@@ -52,16 +77,16 @@ def not_run(name: str, why: str) -> Figure:
 
 def table(figures: Sequence[Figure]) -> str:
     """All rows, with the column `how` wrapped."""
-    heads = ("figure", "measured", "target", "met", "how")
+    heads = ("figure", "measured", "processor", "target", "met", "how")
     words = {True: "yes", False: "NO", None: "-"}
-    rows = [(each.name, each.measured, each.target, words[each.met], each.how) for each in figures]
-    widths = [max(len(row[column]) for row in [heads, *rows]) for column in range(4)]
+    rows = [(each.name, each.measured, each.used, each.target, words[each.met], each.how) for each in figures]
+    widths = [max(len(row[column]) for row in [heads, *rows]) for column in range(5)]
     lines = []
     for row in [heads, *rows]:
-        how = textwrap.wrap(row[4], 76) or [""]
+        how = textwrap.wrap(row[5], 76) or [""]
         first = "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=False))
         lines.append(f"{first}  {how[0]}".rstrip())
-        lines += [" " * (sum(widths) + 8) + more for more in how[1:]]
+        lines += [" " * (sum(widths) + 10) + more for more in how[1:]]
     return "\n".join(lines)
 
 

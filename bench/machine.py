@@ -31,7 +31,7 @@ def machine(place: Path, rival: str | None) -> dict[str, str]:
         "load generator": _said("wrk", "--version").partition(" Copyright")[0] or "none",
         "processor": f"{os.cpu_count()} x {_processor()}",
         "system": f"{platform.system()} {platform.release()}",
-        "busy before": f"{busy_share():.0%} of the processors, by others",
+        "busy before": busy(),
         "fdatasync of 4 KB": f"{sync_seconds(place) * 1e3:.2f} ms at the median of {SYNCS}",
     }
 
@@ -46,6 +46,11 @@ def sync_seconds(place: Path) -> float:
             os.fdatasync(file.fileno())
             taken.append(perf_counter() - began)
     return median(taken)
+
+
+def busy() -> str:
+    """How busy others keep the machine while this process waits."""
+    return f"{busy_share():.0%} of the processors, by others"
 
 
 def busy_share(seconds: float = 1.0) -> float:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from statistics import median
-from time import perf_counter
+from time import perf_counter, process_time
+from typing import NamedTuple
 
-from figures import Figure, at_most, rate
+import apsw
+from figures import Figure, at_most, microseconds, rate
 from filling import fill, load, many
+from log_bytes import LogBytes
 from pacing import KEYS, Reader
 from servers import Running, asked, script
 from signed import Caller, item
@@ -27,7 +31,13 @@ from mayflydb.store.sqlite import SqliteStore
 COUNT = 60_000
 ROUNDS = 3
 SIZES = {"1 KB": 1024, "200 B": 200}
-TARGET, BLOCK_MS = 100_000, 5.0
+TARGET, BLOCK_MS = 400_000, 5.0
+LOG_SHARE = 0.3
+"""Bytes of log for a byte that is purged."""
+
+_BARE = """CREATE TABLE record (key BLOB PRIMARY KEY, anchor INTEGER, value BLOB);
+CREATE INDEX by_anchor ON record (anchor);
+CREATE TABLE event (key BLOB, anchor INTEGER);"""
 
 PACE = 5_000
 """Items that fall due in a second while readers are watched."""
@@ -40,6 +50,15 @@ READS = 400
 # --- with nothing else to do ---------------------------------------------------------------------------------------------
 
 
+class Purged(NamedTuple):
+    """Items per second, how late the loop was, microseconds of processor time of an item, bytes of log."""
+
+    rate: float
+    late: Lateness
+    used: float
+    logged: int
+
+
 def unloaded(place: Path) -> Iterator[Figure]:
     """Rows for the rate of purging, and for how long a sweep keeps the event loop."""
     blocks: dict[str, list[Lateness]] = {}
@@ -48,11 +67,18 @@ def unloaded(place: Path) -> Iterator[Figure]:
             found = []
             for _ in range(ROUNDS):
                 with asyncio.Runner(loop_factory=loop_factory()) as runner:
-                    purged, late = runner.run(_purge(path, length))
-                found.append(purged)
-                blocks.setdefault(name, []).append(late)
-            how = f"{COUNT:,} items due at once, rounds {min(found):,.0f}-{max(found):,.0f}"
-            yield rate(f"purge from {name}, items of {size}, unloaded", median(found), TARGET, how)
+                    found.append(runner.run(_purge(path, length)))
+            blocks.setdefault(name, []).extend(each.late for each in found)
+            rates = [each.rate for each in found]
+            how = f"{COUNT:,} items due at once, an event for each; rounds {min(rates):,.0f}-{max(rates):,.0f}"
+            target = TARGET if path is not None and length == 1024 else None
+            used = microseconds(median(each.used for each in found))
+            yield rate(f"purge from {name}, items of {size}, unloaded", median(rates), target, how, used)
+            if path is not None:
+                share = median(each.logged for each in found) / COUNT / length
+                most = LOG_SHARE if length == 1024 else None
+                yield _log(size, share, most)
+                yield _bare(path.with_name("bare.db"), size, length)
     for name, worst in blocks.items():
         what = f"a backlog of {COUNT:,} items, nothing else to do"
         yield _lateness(f"event loop blocked by sweeps at worst, {name}", worst, what)
@@ -64,8 +90,41 @@ def _lateness(name: str, worst: list[Lateness], what: str) -> Figure:
     return at_most(name, median(each.wall for each in worst), "ms", BLOCK_MS, how)
 
 
-async def _purge(path: Path | None, length: int) -> tuple[float, Lateness]:
-    """(Items per second, how late the loop was) of one backlog, worked off as the reaper does."""
+def _log(size: str, share: float, most: float | None) -> Figure:
+    name, how = f"log of a purge, items of {size}", "bytes of SQLite's write-ahead log for each byte of the items"
+    if most is None:
+        return Figure(name, f"{share:.2f} bytes", "", None, how, share)
+    return at_most(name, share, "bytes", most, how)
+
+
+def _bare(path: Path, size: str, length: int) -> Figure:
+    """The least that SQLite itself needs: a table with a key and an ordered entry, and an event for each row in one commit."""
+    rates, used = [], []
+    for _ in range(ROUNDS):
+        for each in path.parent.glob(path.name + "*"):
+            each.unlink()
+        connection = apsw.Connection(str(path))
+        connection.pragma("journal_mode", "wal")
+        connection.pragma("synchronous", 2)
+        connection.execute(_BARE)
+        with connection:
+            rows = ((b"n%07d" % number, number, item("n", length)) for number in range(COUNT))
+            connection.executemany("INSERT INTO record VALUES (?, ?, ?)", rows)
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        worked, began = process_time(), perf_counter()
+        with connection:
+            connection.execute("INSERT INTO event SELECT key, anchor FROM record WHERE anchor < ?", (COUNT,))
+            connection.execute("DELETE FROM record WHERE anchor < ?", (COUNT,))
+        rates.append(COUNT / (perf_counter() - began))
+        used.append((process_time() - worked) / COUNT * 1e6)
+        connection.close()
+    how = f"{COUNT:,} rows of one key and one ordered entry, nothing else; rounds {min(rates):,.0f}-{max(rates):,.0f}"
+    name = f"bare SQLite, file, items of {size}: DELETE of all in one statement, with an event each"
+    return rate(name, median(rates), None, how, microseconds(median(used)))
+
+
+async def _purge(path: Path | None, length: int) -> Purged:
+    """Work off one backlog as the reaper does."""
     if path is not None:
         for each in path.parent.glob(path.name + "*"):
             each.unlink()
@@ -81,16 +140,17 @@ async def _purge(path: Path | None, length: int) -> tuple[float, Lateness]:
     watchdog = Watchdog()
     await asyncio.sleep(0.2)
     watchdog.restart()
-    began = perf_counter()
-    purged = await engine.reaper.sweep_due(PurgeRequest(now, now, "bench"))
-    taken = perf_counter() - began
+    with nullcontext() if path is None else LogBytes(path) as log:
+        worked, began = process_time(), perf_counter()
+        purged = await engine.reaper.sweep_due(PurgeRequest(now, now, "bench"))
+        taken, worked = perf_counter() - began, process_time() - worked
     await asyncio.sleep(0.005)
     late = watchdog.restart()
     watchdog.stop()
     await store.close()
     if purged[container.id] != COUNT:
         raise RuntimeError(f"{purged[container.id]} of {COUNT} items were purged")
-    return COUNT / taken, late
+    return Purged(COUNT / taken, late, worked / COUNT * 1e6, 0 if log is None else log.count)
 
 
 # --- what readers notice -------------------------------------------------------------------------------------------------
@@ -146,6 +206,6 @@ def _phases(server: Running, oldest: int) -> Iterator[Figure]:
         f"{median(purging) * 1e3:.2f} ms against {median(idle) * 1e3:.2f} ms at {READS} reads/s from a file while"
         f" {per_second:,.0f} items/s are purged; rounds {min(share):.2f}-{max(share):.2f}"
     )
-    yield at_most("p99 of point reads under a paced purge, against idle", median(share), "x", 1.5, how)
+    yield at_most("p99 of point reads under a paced purge, against idle", median(share), "x", 1.2, how)
     what = f"{PHASE:g} s of purge and reads; idle {median(each.wall for each in quiet_late):.2f} ms"
     yield _lateness("event loop late at worst under that purge", late, what)

@@ -9,9 +9,9 @@ from statistics import median
 from time import perf_counter
 
 import msgspec
-from figures import Figure, not_run, rate, ratio
+from figures import Figure, microseconds, not_run, rate, ratio
 from filling import Life, fill, parse_partition
-from servers import mayfly, rival
+from servers import Meter, Running, mayfly, rival
 from signed import COLLECTION, CONTAINER, Caller, item
 
 from mayflydb.clock import wall_us
@@ -52,18 +52,20 @@ def queries(place: Path, command: str, why_not: str) -> Iterator[Figure]:
     fill(path, CONTAINER, _numbered(COUNT))
     scanned = {}
     with mayfly(str(path), "--index-after", "0") as server:
+        scans = Meter(server.pid)
         for asked in (EQUAL, FIRST, SUM):
-            scanned[asked.name] = [_seconds(server.port, asked, COUNT) for _ in range(ROUNDS)]
+            scanned[asked.name] = _rounds(server, asked, COUNT, scans)
     with mayfly(str(path)) as server:
+        meter = Meter(server.pid)
         for asked, target in ((EQUAL, 50), (FIRST, 10)):
             _wait_for_index(server.port, asked)
-            quick = [1 / _seconds(server.port, asked, COUNT) for _ in range(ROUNDS)]
+            quick = [1 / seconds for seconds in _rounds(server, asked, COUNT, meter)]
             slow = [1 / seconds for seconds in scanned[asked.name]]
             name = f"{asked.name} over {COUNT:,} items, by index against a scan"
-            yield ratio(name, quick, slow, target, f"{asked.text}; 1 KB items in a file")
-    yield rate(
-        f"{SUM.name}, items", COUNT / median(scanned[SUM.name]), None, f"{SUM.text} over {COUNT:,} items of 1 KB"
-    )
+            used = microseconds(meter.cost(asked.name), scans.cost(asked.name))
+            yield ratio(name, quick, slow, target, f"{asked.text}; 1 KB items in a file", used)
+    summed, how = COUNT / median(scanned[SUM.name]), f"{SUM.text} over {COUNT:,} items of 1 KB"
+    yield rate(f"{SUM.name}, items", summed, None, how, microseconds(scans.cost(SUM.name) / COUNT))
     yield from _beside(place, command, why_not)
 
 
@@ -83,8 +85,13 @@ def _beside(place: Path, command: str, why_not: str) -> Iterator[Figure]:
         for asked in (EQUAL, FIRST, SUM):
             if asked is not SUM:
                 _wait_for_index(ours.port, asked)
-            rates = [[1 / _seconds(each.port, asked, BESIDE) for _ in range(ROUNDS)] for each in (ours, theirs)]
-            yield ratio(names[asked.name], rates[0], rates[1], 1, f"{asked.text}; ours in a file, theirs in memory")
+            meters = [Meter(each.pid) for each in (ours, theirs)]
+            taken = [_rounds(each, asked, BESIDE, meter) for each, meter in zip((ours, theirs), meters, strict=True)]
+            rates = [[1 / seconds for seconds in each] for each in taken]
+            used = microseconds(*(meter.cost(asked.name) for meter in meters))
+            yield ratio(
+                names[asked.name], rates[0], rates[1], 1, f"{asked.text}; ours in a file, theirs in memory", used
+            )
 
 
 def _numbered(count: int) -> Iterator[Life]:
@@ -100,6 +107,16 @@ def _wait_for_index(port: int, asked: Asked) -> None:
     while _ask(port, asked)[1] > COUNT // 100:
         if perf_counter() > ends:
             raise RuntimeError(f"no index for {asked.text} after {PATIENCE:.0f} s")
+
+
+def _rounds(server: Running, asked: Asked, count: int, meter: Meter) -> list[float]:
+    """Seconds of each round; `meter` gets the name of the query."""
+    taken = []
+    for _ in range(ROUNDS):
+        meter.start()
+        taken.append(_seconds(server.port, asked, count))
+        meter.stop(asked.name, 1)
+    return taken
 
 
 def _seconds(port: int, asked: Asked, count: int) -> float:

@@ -1,8 +1,9 @@
-"""Measure, print one table, and write it to bench/latest.json. Started by tools/bench.sh.
+"""Measure, print tables, and write them to docs/performance.md and bench/latest.json. Started by tools/bench.sh.
 
     python bench/run.py [WORD...]      only the parts with these names
 
-BENCH_RIVAL: the command of the other server; BENCH_NOT_RUN: why there is none. BENCH_SMALL=1: fewer items.
+BENCH_RIVAL: the command of the other server; BENCH_NOT_RUN: why there is none. BENCH_FERRETDB: the program of FerretDB 1.
+BENCH_REDIS: a directory with the programs of Redis, if they are not on PATH. BENCH_SMALL=1: fewer items, and no page is written.
 """
 
 from __future__ import annotations
@@ -11,23 +12,30 @@ import json
 import os
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from subprocess import SubprocessError
 from time import perf_counter
 
+import page
 from driven import over_many, pipelined, through_driver
-from figures import Figure, document, not_run, table
+from figures import Figure, Table, document, not_run, table
+from growth import growth
 from hostile import hostile
-from machine import machine
-from mongo_peers import against_peers
+from layers import layers
+from machine import busy, machine
+from mongo_peers import against_ferretdb, against_peers
 from mongo_purging import beside_readers
 from policy import change_of_default
 from postgres import on_postgres
 from protocol import against_rival, on_slow_disks
 from purging import under_readers, unloaded
+from pythons import pythons
 from querying import queries
+from redis_peer import against_redis
 from scanning import scan
+from sqlite_peer import against_sqlite
 from starting import start
 from wrk import Wrk
 from ydb_driven import on_ydb
@@ -36,20 +44,32 @@ from mayflydb.model.errors import MayflyError
 
 HERE = Path(__file__).parent
 LATEST = HERE / "latest.json"
-Part = Callable[[Path], Iterator[Figure]]
+# Where Python may not keep compiled modules, each start compiles them anew; an installed Mayfly is compiled.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+SMALL = os.environ.get("BENCH_SMALL") == "1"
+SIZES = (1_000, 10_000, 100_000) if SMALL else (10_000, 100_000, 1_000_000)
+ONLY_BY_NAME = ("hostile",)
+"""Parts that run only when they are named: `make reliability` has them too."""
+
+Part = Callable[[Path], Iterator[Figure | Table] | Iterator[Figure]]
 
 
 def parts() -> dict[str, Part]:
     """What can be measured, in the order of the table."""
     rival = os.environ.get("BENCH_RIVAL", "")
     why_not = os.environ.get("BENCH_NOT_RUN") or "the other server is not installed: tools/bench.sh does that"
-    many_items = 300_000 if os.environ.get("BENCH_SMALL") == "1" else 1_000_000
+    many_items = 300_000 if SMALL else 1_000_000
     return {
         "protocol": lambda place: against_rival(Wrk(place), place, rival, why_not),
+        "single": against_sqlite,
+        "redis": lambda place: against_redis(Wrk(place), place),
         "disks": lambda place: on_slow_disks(Wrk(place), place),
         "policy": lambda place: change_of_default(place, many_items),
         "purge": unloaded,
         "readers": under_readers,
+        "growth": lambda place: growth(Wrk(place), place, SIZES),
+        "layers": lambda place: layers(Wrk(place), place),
+        "pythons": lambda place: pythons(Wrk(place), place),
         "start": start,
         "scan": scan,
         "queries": lambda place: queries(place, rival, why_not),
@@ -62,23 +82,32 @@ def parts() -> dict[str, Part]:
 
 def on_mongo(place: Path) -> Iterator[Figure]:
     """MongoDB's protocol."""
-    for part in (through_driver, pipelined, against_peers, over_many, beside_readers):
+    for part in (through_driver, pipelined, against_peers, against_ferretdb, over_many, beside_readers):
         yield from part(place)
 
 
-def measure(wanted: list[str]) -> list[Figure]:
+def measure(wanted: list[str], about: dict[str, str]) -> list[Figure]:
     """Every part in a directory of its own, on the disk where the repository lies. A part that fails is a row as well."""
     figures: list[Figure] = []
     for name, part in parts().items():
-        if wanted and name not in wanted:
+        if name not in (wanted or set(parts()).difference(ONLY_BY_NAME)):
             continue
-        began = perf_counter()
+        began, measured = perf_counter(), list[Figure | Table]()
+        about["busy before"] = busy()
         with tempfile.TemporaryDirectory(prefix="bench-", dir=_disk()) as place:
             try:
-                figures += part(Path(place))
+                measured += part(Path(place))
             except (RuntimeError, OSError, SubprocessError, MayflyError) as error:
-                figures.append(not_run(name, f"failed: {error}"))
+                traceback.print_exc()
+                measured.append(not_run(name, f"failed: {error}"))
         print(f"{name}: {perf_counter() - began:.0f} s", file=sys.stderr)
+        if not SMALL:
+            page.write(name, measured, about)
+        for each in measured:
+            if isinstance(each, Table):
+                print("\n".join("  ".join(cell.rjust(16) for cell in row) for row in (each.heads, *each.rows)))
+            else:
+                figures.append(each)
     return figures
 
 
@@ -97,7 +126,7 @@ def main() -> int:
     about = machine(_disk(), os.environ.get("BENCH_RIVAL"))
     for name, value in about.items():
         print(f"{name + ':':<19} {value}")
-    figures = measure(wanted)
+    figures = measure(wanted, about)
     print("\n" + table(figures))
     LATEST.write_text(json.dumps(document(about, figures), indent=2) + "\n", encoding="utf-8")
     return 1 if any(figure.how.startswith("failed") for figure in figures) else 0

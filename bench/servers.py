@@ -6,11 +6,15 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from statistics import median
+from threading import Event
 from typing import Any
 
 import msgspec
@@ -35,9 +39,21 @@ class Running(msgspec.Struct, frozen=True):
 
 
 @contextmanager
-def mayfly(*arguments: str, through: Sequence[str] = ()) -> Iterator[Running]:
+def mayfly(*arguments: str, through: Sequence[str] = (), python: str = sys.executable) -> Iterator[Running]:
     """`mayfly serve` with these arguments, started `through` another program (strace), until the block ends."""
-    command = [*through, *MAYFLY, "serve", "-p", "0", "--host", "127.0.0.1", "--log-level", "error", *arguments]
+    command = [
+        *through,
+        python,
+        *MAYFLY[1:],
+        "serve",
+        "-p",
+        "0",
+        "--host",
+        "127.0.0.1",
+        "--log-level",
+        "error",
+        *arguments,
+    ]
     with _started(command) as process:
         ready = json.loads(_line(process))
         try:
@@ -57,7 +73,7 @@ def script(path: Path, *arguments: str) -> Iterator[Running]:
     with _started([sys.executable, str(path), *arguments]) as process:
         ready = json.loads(_line(process))
         try:
-            yield Running(ready["pid"], ready["port"], process, ready.get("mongo", ""))
+            yield Running(ready["pid"], ready["port"], process, ready.get("mongo", ""), ready.get("ydb", ""))
         finally:
             process.stdin.close()
             process.wait(PATIENCE)
@@ -68,6 +84,37 @@ def asked(running: Running, question: str) -> Any:
     running.process.stdin.write(question + "\n")
     running.process.stdin.flush()
     return json.loads(_line(running.process))
+
+
+@contextmanager
+def program(command: Sequence[str], port: int, log: Path) -> Iterator[Running]:
+    """A server of others that answers on this port once it is ready; its words go to a file."""
+    with log.open("wb") as said, subprocess.Popen(command, stdout=said, stderr=said) as process:
+        try:
+            _await_port(process, port, log)
+            yield Running(process.pid, port, process)
+        finally:
+            process.terminate()
+            process.wait(PATIENCE)
+
+
+def _await_port(process: Any, port: int, log: Path) -> None:
+    ends = time.monotonic() + PATIENCE
+    while True:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        if process.poll() is not None or time.monotonic() > ends:
+            words = log.read_text(encoding="utf-8", errors="replace")[-300:]
+            raise RuntimeError(f"{process.args[0]} does not answer on port {port}: {words}")
+        Event().wait(0.05)
+
+
+def free_port() -> int:
+    """A port that was free a moment ago, for servers that cannot choose one."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+    return port
 
 
 @contextmanager
@@ -108,7 +155,28 @@ def resident_mb(pid: int, field: str = "VmRSS") -> float:
     return int(re.search(rf"{field}:\s+(\d+) kB", status)[1]) / 1000  # type: ignore[index]
 
 
-def processor_seconds(pid: int) -> float:
-    """Processor time a process has used, all its threads and the kernel's work for it included."""
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+def processor_seconds(*pids: int) -> float:
+    """Processor time that processes have used, in nanoseconds' steps: threads that have ended and the kernel's work included."""
+    # The clock of a process: its inverted number, and 2 for the scheduler's count (clock_getcpuclockid(3)).
+    return sum(time.clock_gettime((~pid << 3) | 2) for pid in pids)
+
+
+class Meter:
+    """Adds up what a server's requests cost: the processor time of its processes, by kind of request."""
+
+    def __init__(self, *pids: int) -> None:
+        self._pids = pids
+        self._each: dict[str, list[float]] = {}
+        self._began = 0.0
+
+    def start(self) -> None:
+        """Begin with requests of one kind."""
+        self._began = processor_seconds(*self._pids)
+
+    def stop(self, kind: str, count: float) -> None:
+        """So many of that kind have been answered since."""
+        self._each.setdefault(kind, []).append((processor_seconds(*self._pids) - self._began) / count * 1e6)
+
+    def cost(self, kind: str) -> float:
+        """Microseconds of one request, by the median of the rounds."""
+        return median(self._each[kind])

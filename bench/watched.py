@@ -21,14 +21,14 @@ from mayflydb.serving.server import Server
 
 async def serve(path: str) -> None:
     """Until the input ends."""
-    given = {"port": 0, "host": "127.0.0.1", "mongo_port": 0, "mongo_sweep_interval": "1s"}
+    given = {"port": 0, "host": "127.0.0.1", "mongo_port": 0, "ydb_port": 0, "mongo_sweep_interval": "1s"}
     server = Server(settings_from(path, False, given), os.environ)
     announcement = await server.start()
     watchdog = Watchdog()
     gc.collect()
     gc.freeze()
     port = int((announcement.admin or "").split(":")[2].partition("/")[0])
-    ready = {"pid": os.getpid(), "port": port, "mongo": announcement.mongo_uri or ""}
+    ready = {"pid": os.getpid(), "port": port, "mongo": announcement.mongo_uri or "", "ydb": announcement.ydb_endpoint}
     print(json.dumps(ready), flush=True)
     while await asyncio.to_thread(sys.stdin.readline):
         print(json.dumps({"late": to_builtins(watchdog.restart()), "purged": _purged(server)}), flush=True)

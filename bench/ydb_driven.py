@@ -11,8 +11,8 @@ from typing import Any
 
 import ydb
 from driven import rates
-from figures import Figure, rate, ratio
-from servers import mayfly
+from figures import Figure, microseconds, rate, ratio
+from servers import Meter, mayfly
 
 import mayflydb
 
@@ -24,6 +24,12 @@ SHARE = 0.5
 PACKED, TIMES = 1_000, 30
 BULK, BATCHES = 1_000, 30
 DYING = 20_000
+SCANNED, SCAN_ROUNDS = 100_000, 3
+SCANS = (
+    ("scan", "SELECT COUNT(*) AS found FROM t WHERE text = 'none'u OR n = 7", SCANNED // 100),
+    ("COUNT(*)", "SELECT COUNT(*) AS found FROM t", SCANNED),
+)
+"""Name, text and expected number."""
 
 DEFINED = (
     "CREATE TABLE t (id Uint64 NOT NULL, n Int64, text Utf8, at Timestamp, PRIMARY KEY (id), INDEX by_n GLOBAL ON (n))"
@@ -62,11 +68,13 @@ def through_sdk(place: Path) -> Iterator[Figure]:
             def keep_alive(_: int, session: Any = session) -> Any:
                 return session.keep_alive()
 
-            measured = rates({"empty": keep_alive, "SELECT": read, "UPSERT": write})
+            meter = Meter(server.pid)
+            measured = rates({"empty": keep_alive, "SELECT": read, "UPSERT": write}, meter=meter)
         empty = measured.pop("empty")
         for name, found in measured.items():
             what = "one session, rows of 100 B, against KeepAlive"
-            yield ratio(f"prepared {name} of one row through the SDK, {where}", found, empty, SHARE, what)
+            used = microseconds(meter.cost(name), meter.cost("empty"))
+            yield ratio(f"prepared {name} of one row through the SDK, {where}", found, empty, SHARE, what, used)
 
 
 def _driver(endpoint: str) -> Any:
@@ -120,15 +128,16 @@ def bulk(place: Path) -> Iterator[Figure]:
     for where, arguments in (("memory", ("--memory",)), ("a file", (str(place / "bulk.db"),))):
         with mayfly("--ydb-port", "0", *arguments) as server, _driver(server.ydb) as driver:
             driver.table_client.session().create().execute_scheme(DEFINED)
-            taken = []
+            meter, taken = Meter(server.pid), []
             for batch in range(BATCHES):
                 rows = _rows(batch * BULK, BULK)
+                meter.start()
                 began = perf_counter()
                 driver.table_client.bulk_upsert("/local/t", rows, COLUMNS)
                 taken.append(perf_counter() - began)
-        yield rate(
-            f"bulk upsert, {where}", BULK / median(taken), None, "rows of 100 B, one secondary index, 1,000 a call"
-        )
+                meter.stop("bulk", BULK)
+        how = "rows of 100 B, one secondary index, 1,000 a call"
+        yield rate(f"bulk upsert, {where}, rows", BULK / median(taken), None, how, microseconds(meter.cost("bulk")))
 
 
 def removal(place: Path) -> Iterator[Figure]:
@@ -181,7 +190,30 @@ def _reads_until(session: Any, is_over: Callable[[], bool]) -> list[float]:
     return waits
 
 
+def scans(place: Path) -> Iterator[Figure]:
+    """Queries that look at each row of a table: one that filters by a column without an index, and COUNT(*)."""
+    with mayfly("--ydb-port", "0", str(place / "scans.db")) as server, _driver(server.ydb) as driver:
+        driver.table_client.session().create().execute_scheme(DEFINED)
+        for first in range(0, SCANNED, BULK):
+            driver.table_client.bulk_upsert("/local/t", _rows(first, BULK), COLUMNS)
+        meter = Meter(server.pid)
+        with ydb.QuerySessionPool(driver, size=1) as pool:
+            for name, text, expected in SCANS:
+                taken = []
+                for _ in range(SCAN_ROUNDS):
+                    meter.start()
+                    began = perf_counter()
+                    found = pool.execute_with_retries(text)[0].rows[0][0]
+                    taken.append(perf_counter() - began)
+                    meter.stop(name, SCANNED)
+                    if found != expected:
+                        raise RuntimeError(f"{text} found {found}")
+                how = f"{text}; {SCANNED:,} rows of 120 B in a file; {min(taken):.2f}-{max(taken):.2f} s a time"
+                used = microseconds(meter.cost(name))
+                yield rate(f"YQL: {name} of {SCANNED:,} rows, rows", SCANNED / median(taken), None, how, used)
+
+
 def on_ydb(place: Path) -> Iterator[Figure]:
     """YDB's protocol."""
-    for part in (through_sdk, packing, bulk, removal):
+    for part in (through_sdk, packing, bulk, scans, removal):
         yield from part(place)
