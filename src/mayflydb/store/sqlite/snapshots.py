@@ -1,0 +1,483 @@
+"""Snapshots of a SQLite store: whole copies of its database, and the return to one of them.
+
+A copy is a database of one file. Those of a file lie in the directory `<file>-snapshots` beside it, those of a memory store in
+memory (SQLite's VFS `memdb`). A copy is made page by page within one read transaction. A restore replaces all rows in one write
+transaction, for which other writes and all reads wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final, Protocol, TypeVar
+from urllib.parse import quote
+
+import apsw
+
+from mayflydb.model.errors import BadRequest, Conflict, Corrupt, NotFound, OutOfSpace, TooLarge, Unavailable
+from mayflydb.model.snapshots import SavedSnapshot
+from mayflydb.store.interface import CatalogRow
+from mayflydb.store.sqlite.connection import open_copy
+from mayflydb.store.sqlite.damage import describe, is_damage
+from mayflydb.store.sqlite.schema import FORMAT
+from mayflydb.store.sqlite.space import is_full
+from mayflydb.store.sqlite.transaction import CONTENT, Transaction
+
+T = TypeVar("T")
+
+MAX_SNAPSHOTS: Final = 32
+
+MAX_MEMORY: Final = 1 << 30
+"""Bytes of all snapshots of a memory store."""
+
+CHUNK: Final = 256 * 1024
+"""Bytes of a snapshot that are read or written at a time."""
+
+SUFFIX: Final = ".snapshot"
+UNFINISHED: Final = ".unfinished"
+
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+_FACTS: Final = "CREATE TABLE snapshot(facts BLOB NOT NULL)"
+
+_numbers: Final = itertools.count()
+
+
+class Bytes(Protocol):
+    """The bytes of one snapshot."""
+
+    def size(self) -> int:
+        """Return their number."""
+
+    def read(self, place: int, size: int) -> bytes:
+        """Return some of them."""
+
+    def write(self, place: int, part: bytes) -> None:
+        """Write some."""
+
+    def close(self) -> None:
+        """Close."""
+
+
+class FileBytes:
+    """The bytes of a file. SQLite's own functions would take care of the checksums of pages, which are bytes here."""
+
+    def __init__(self, path: Path, flags: int) -> None:
+        self._descriptor = os.open(path, flags | os.O_CLOEXEC)
+
+    def size(self) -> int:
+        return os.fstat(self._descriptor).st_size
+
+    def read(self, place: int, size: int) -> bytes:
+        return os.pread(self._descriptor, size, place)
+
+    def write(self, place: int, part: bytes) -> None:
+        os.pwrite(self._descriptor, part, place)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+class MemoryBytes:
+    """The bytes of a database of `memdb`."""
+
+    def __init__(self, address: str) -> None:
+        name = address.removeprefix("file:").partition("?")[0]
+        self._file = apsw.VFSFile("memdb", name, [apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_MAIN_DB, 0])
+
+    def size(self) -> int:
+        return self._file.xFileSize()
+
+    def read(self, place: int, size: int) -> bytes:
+        return self._file.xRead(size, place)
+
+    def write(self, place: int, part: bytes) -> None:
+        self._file.xWrite(part, place)
+
+    def close(self) -> None:
+        self._file.xClose()
+
+
+class Places(Protocol):
+    """The place of the snapshots of one store. Its methods wait for the disk, and run on a thread."""
+
+    def sizes(self) -> dict[str, int]:
+        """Return the bytes of each snapshot, by name."""
+
+    def connect(self, name: str | None) -> apsw.Connection:
+        """Return a connection to a snapshot, read-only, or (None) to the new one."""
+
+    def address(self, name: str) -> str:
+        """Return the URI of a snapshot."""
+
+    def begin(self) -> None:
+        """Make a new snapshot that has no name yet."""
+
+    def finish(self, name: str) -> None:
+        """Give the new snapshot its name. One that had it is gone."""
+
+    def discard(self) -> None:
+        """Remove the new snapshot."""
+
+    def remove(self, name: str) -> None:
+        """Remove a snapshot."""
+
+    def open(self, name: str | None) -> Bytes:
+        """Open a snapshot, or (None) the new one, for its bytes."""
+
+    def room(self) -> int:
+        """Return the bytes that a new snapshot may have."""
+
+
+class DirectoryPlaces:
+    """Snapshots beside a file. `free`: reads the bytes that they may take."""
+
+    def __init__(self, path: Path, vfs: str | None, free: Callable[[], int]) -> None:
+        self._path = path
+        self._vfs = vfs
+        self._free = free
+
+    def sizes(self) -> dict[str, int]:
+        if not self._path.exists():
+            return {}
+        found = {each.name.removesuffix(SUFFIX): each for each in self._path.glob(f"*{SUFFIX}")}
+        return {name: path.stat().st_size for name, path in sorted(found.items()) if NAME.fullmatch(name)}
+
+    def address(self, name: str) -> str:
+        return f"file:{quote(str(self._file(name)))}?mode=ro"
+
+    def connect(self, name: str | None) -> apsw.Connection:
+        if name is None:
+            return open_copy(str(self._new), self._vfs)
+        return open_copy(self.address(name), self._vfs, read_only=True)
+
+    def begin(self) -> None:
+        self._path.mkdir(mode=0o700, exist_ok=True)
+        self.discard()
+        # Created here with its mode: other users of the machine must not read it.
+        os.close(os.open(self._new, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_WRONLY, 0o600))
+
+    def finish(self, name: str) -> None:
+        # The order matters after a power cut: first the content, then the name, then the directory that holds the name.
+        for path in (self._new, self._path, self._path.parent):
+            if path == self._path:
+                self._new.rename(self._file(name))
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def discard(self) -> None:
+        self._new.unlink(missing_ok=True)
+
+    def remove(self, name: str) -> None:
+        self._file(name).unlink()
+
+    def open(self, name: str | None) -> Bytes:
+        return FileBytes(self._new, os.O_RDWR) if name is None else FileBytes(self._file(name), os.O_RDONLY)
+
+    def room(self) -> int:
+        return self._free()
+
+    def _file(self, name: str) -> Path:
+        return self._path / f"{name}{SUFFIX}"
+
+    @property
+    def _new(self) -> Path:
+        return self._path / UNFINISHED
+
+
+class MemoryPlaces:
+    """Snapshots in memory. A database of `memdb` lives as long as a connection to it."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[str, apsw.Connection]] = {}
+        self._new: tuple[str, apsw.Connection] | None = None
+
+    def sizes(self) -> dict[str, int]:
+        return {name: self._size(address) for name, (address, _) in sorted(self._kept.items())}
+
+    def _size(self, address: str) -> int:
+        file = MemoryBytes(address)
+        try:
+            return file.size()
+        finally:
+            file.close()
+
+    def address(self, name: str) -> str:
+        return self._kept[name][0]
+
+    def connect(self, name: str | None) -> apsw.Connection:
+        if name is None:
+            assert self._new is not None
+            return open_copy(self._new[0])
+        return open_copy(self.address(name), read_only=True)
+
+    def begin(self) -> None:
+        self.discard()
+        address = f"file:/mayfly-snapshot-{os.getpid()}-{next(_numbers)}?vfs=memdb"
+        self._new = address, open_copy(address)
+
+    def finish(self, name: str) -> None:
+        assert self._new is not None
+        if name in self._kept:
+            self.remove(name)
+        self._kept[name], self._new = self._new, None
+
+    def discard(self) -> None:
+        if self._new is not None:
+            self._new[1].close()
+            self._new = None
+
+    def remove(self, name: str) -> None:
+        self._kept.pop(name)[1].close()
+
+    def open(self, name: str | None) -> Bytes:
+        if name is None:
+            assert self._new is not None
+            return MemoryBytes(self._new[0])
+        return MemoryBytes(self._kept[name][0])
+
+    def room(self) -> int:
+        return MAX_MEMORY - sum(self.sizes().values())
+
+
+class RunAlone(Protocol):
+    """Runs work on a thread, on the writer's connection, between two transactions (`Writer.run_alone`)."""
+
+    async def __call__(self, work: Callable[[], T], publish: Callable[[T], None] = ...) -> T: ...
+
+
+class SqliteSnapshots:
+    """The snapshots of one store. One operation at a time; a second one waits."""
+
+    def __init__(
+        self,
+        transaction: Transaction,
+        places: Places,
+        run_alone: RunAlone,
+        connect: Callable[[], apsw.Connection] | None,
+    ) -> None:
+        """`connect`: opens a connection to copy from; None: the writer's is the only one (memory)."""
+        self._transaction = transaction
+        self._places = places
+        self._run_alone = run_alone
+        self._connect = connect
+        self._working = asyncio.Lock()
+
+    async def list_all(self) -> list[SavedSnapshot]:
+        """Return all snapshots, by name. Those that cannot be read, and unfinished ones, are left out."""
+        async with self._working:
+            return await self._in_thread(self._list)
+
+    async def find(self, name: str) -> SavedSnapshot:
+        """Return the facts of a snapshot. NotFound, Corrupt."""
+        async with self._working:
+            return await self._in_thread(partial(self._find, name))
+
+    async def save(self, name: str, describe_state: Callable[[], Awaitable[bytes]]) -> SavedSnapshot:
+        """Copy the present state under a name. A snapshot that had the name is replaced when the new one is complete.
+
+        `describe_state`: returns what is kept with it, asked once the state that is copied is fixed. BadRequest for a name that
+        is none, Conflict if there are too many, OutOfSpace.
+        """
+        async with self._working:
+            await self._in_thread(partial(self._check_room, name, self._size()))
+            if self._connect is None:
+                facts = await describe_state()
+                await self._run_alone(partial(self._copy, self._transaction.connection, name, facts))
+            else:
+                source = await self._in_thread(partial(_begin_reading, self._connect))
+                try:
+                    facts = await describe_state()
+                    await self._in_thread(partial(self._copy, source, name, facts))
+                finally:
+                    await self._in_thread(source.close)
+            return await self._in_thread(partial(self._find, name))
+
+    async def restore(self, name: str, kept: Sequence[str], rising: Sequence[str], swapped: Callable[[], None]) -> None:
+        """Replace everything that is stored by a snapshot.
+
+        `kept`: the named numbers that stay as they are; `rising`: those that keep the larger value. `swapped`: called when the
+        change is visible, before anything else is read. Errors: NotFound, Corrupt, OutOfSpace; Unavailable: nothing was done.
+        """
+        async with self._working:
+            await self._in_thread(partial(self._find, name))
+            address = self._places.address(name)
+
+            def publish(rows: Sequence[CatalogRow]) -> None:
+                self._transaction.renew(rows)
+                swapped()
+
+            await self._run_alone(partial(self._replace, address, kept, rising), publish)
+
+    async def delete(self, name: str) -> None:
+        """Remove a snapshot. NotFound."""
+        async with self._working:
+            await self._in_thread(partial(self._remove, name))
+
+    async def read(self, name: str) -> AsyncGenerator[bytes, None]:
+        """Yield the bytes of a snapshot. NotFound. A snapshot that is replaced meanwhile is read to its end (a file) or ends
+        early (in memory).
+        """
+        async with self._working:
+            await self._in_thread(partial(self._find, name))
+            file = await self._in_thread(partial(self._places.open, name))
+        try:
+            place, size = 0, file.size()
+            while place < size:
+                part = await self._in_thread(partial(file.read, place, min(CHUNK, size - place)))
+                yield part
+                place += len(part)
+        finally:
+            file.close()
+
+    async def receive(self, name: str, parts: AsyncIterator[bytes], size: int) -> SavedSnapshot:
+        """Take a snapshot that `read` gave, of this store or of another one. `size`: their number, 0: not known.
+
+        BadRequest if it is none, Conflict if there are too many, OutOfSpace, TooLarge.
+        """
+        async with self._working:
+            room = await self._in_thread(partial(self._check_room, name, size))
+            await self._in_thread(self._places.begin)
+            file = await self._in_thread(partial(self._places.open, None))
+            try:
+                try:
+                    await self._fill(file, parts, room)
+                finally:
+                    await self._in_thread(file.close)
+                await self._in_thread(partial(self._take, name))
+            finally:
+                await self._in_thread(self._places.discard)
+            return await self._in_thread(partial(self._find, name))
+
+    async def _fill(self, file: Bytes, parts: AsyncIterator[bytes], room: int) -> None:
+        place = 0
+        async for part in parts:
+            if place + len(part) > room:
+                raise TooLarge(f"there is room for snapshots of {room} bytes")
+            await self._in_thread(partial(file.write, place, part))
+            place += len(part)
+
+    # --- on a thread -----------------------------------------------------------------------------------------------------
+
+    def _in_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        return asyncio.get_running_loop().run_in_executor(None, work)
+
+    def _size(self) -> int:
+        connection = self._transaction.connection
+        return int(connection.pragma("page_count")) * int(connection.pragma("page_size"))
+
+    def _list(self) -> list[SavedSnapshot]:
+        found = []
+        for name in self._places.sizes():
+            try:
+                found.append(self._find(name))
+            except Corrupt:
+                continue
+        return found
+
+    def _find(self, name: str) -> SavedSnapshot:
+        size = self._places.sizes().get(name)
+        if size is None:
+            raise NotFound(f"there is no snapshot {name}", hint="mayfly snapshot list names all of them")
+        try:
+            connection = self._places.connect(name)
+            try:
+                return SavedSnapshot(name, size, _check(connection))
+            finally:
+                connection.close()
+        except (apsw.Error, BadRequest) as error:
+            raise Corrupt(f"the snapshot {name} cannot be read: {error}") from error
+
+    def _check_room(self, name: str, size: int) -> int:
+        if not NAME.fullmatch(name):
+            hint = "letters, digits, and . _ - behind the first character, at most 64 of them"
+            raise BadRequest(f"{name!r} is no name of a snapshot", hint=hint)
+        sizes = self._places.sizes()
+        if name not in sizes and len(sizes) >= MAX_SNAPSHOTS:
+            hint = "delete one: mayfly snapshot delete"
+            raise Conflict(f"there are {MAX_SNAPSHOTS} snapshots, which is the limit", hint=hint)
+        room = self._places.room()
+        if size > room:
+            raise OutOfSpace(f"a snapshot takes {size} bytes, and there is room for {max(0, room)}")
+        return room
+
+    def _copy(self, source: apsw.Connection, name: str, facts: bytes) -> None:
+        self._places.begin()
+        copy = self._places.connect(None)
+        try:
+            with copy.backup("main", source, "main") as backup:
+                backup.step(-1)
+            # Of one file: a log beside it would not belong to a copy of the copy.
+            copy.pragma("journal_mode", "delete")
+            copy.execute(_FACTS)
+            copy.execute("INSERT INTO snapshot VALUES(?)", (facts,))
+            copy.close()
+            self._places.finish(name)
+        except apsw.FullError as error:
+            raise OutOfSpace("the disk has no room for the snapshot") from error
+        except apsw.Error as error:
+            if is_damage(error):
+                self._transaction.damage.note(error)
+            raise Corrupt(f"the store could not be copied: {describe(error)}") from error
+        finally:
+            copy.close()
+            self._places.discard()
+
+    def _replace(self, address: str, kept: Sequence[str], rising: Sequence[str]) -> list[CatalogRow]:
+        try:
+            return self._transaction.replace_all_by(address, kept, rising)
+        except apsw.Error as error:
+            if is_full(error):
+                raise OutOfSpace("the disk has no room for the restore: nothing was done") from error
+            raise Unavailable(f"the store could not be replaced, and is as it was: {describe(error)}") from error
+
+    def _take(self, name: str) -> None:
+        connection = None
+        try:
+            connection = self._places.connect(None)
+            _check(connection)
+            if connection.pragma("quick_check") != "ok":
+                raise BadRequest("the snapshot is damaged")
+        except apsw.Error as error:
+            raise BadRequest(f"that is no snapshot: {error}") from error
+        finally:
+            if connection is not None:
+                connection.close()
+        self._places.finish(name)
+
+    def _remove(self, name: str) -> None:
+        if name not in self._places.sizes():
+            raise NotFound(f"there is no snapshot {name}", hint="mayfly snapshot list names all of them")
+        self._places.remove(name)
+
+
+def _begin_reading(connect: Callable[[], apsw.Connection]) -> apsw.Connection:
+    """Return a connection that sees the present state until it is closed."""
+    source = connect()
+    source.execute("BEGIN")
+    source.execute("SELECT 1 FROM meta").get  # noqa: B018 -- the first read fixes the state
+    return source
+
+
+def _check(connection: apsw.Connection) -> bytes:
+    """Return what was kept with a snapshot. BadRequest for a database that is none, or of another format."""
+    version = connection.pragma("user_version")
+    found = connection.execute("SELECT name, type FROM sqlite_schema").fetchall()
+    tables = {name for name, type in found if type == "table"}
+    # Nothing else that a statement over these tables could run: no view, no trigger.
+    if not {*CONTENT, "meta", "snapshot"} <= tables or {type for _, type in found} - {"table", "index"}:
+        raise BadRequest("that is no snapshot of Mayfly")
+    if version != FORMAT:
+        raise BadRequest(f"the snapshot has format {version}, and this version of Mayfly has format {FORMAT}")
+    facts = connection.execute("SELECT facts FROM snapshot").get
+    if not isinstance(facts, bytes):
+        raise BadRequest("that is no snapshot of Mayfly")
+    return facts
