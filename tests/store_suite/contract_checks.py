@@ -69,6 +69,11 @@ def _fetch_request(request: interface.Fetch) -> None:
     assert _ascends(request.seqs), f"{request}"
 
 
+def _fetch_range_request(request: interface.FetchRange) -> None:
+    assert request.limit > 0, f"{request}"
+    assert request.index >= FIRST_ORDERED, f"{request}"
+
+
 def _walk_request(request: interface.ScanIndex) -> None:
     assert request.limit > 0, f"{request}"
     assert request.index >= FIRST_ORDERED, f"{request}"
@@ -95,6 +100,7 @@ REQUESTS: Mapping[type[interface.Read[Any]], Callable[[Any], None]] = {
     interface.Entries: _entries_request,
     interface.SeekIndex: _seek_request,
     interface.Fetch: _fetch_request,
+    interface.FetchRange: _fetch_range_request,
     interface.ScanIndex: _walk_request,
     interface.Due: _due_request,
     interface.CountDue: _count_due_request,
@@ -161,6 +167,13 @@ def _fetch(request: interface.Fetch, answer: list[Record]) -> None:
     assert _ascends(seqs), f"{request}: out of order {seqs}"
     assert set(seqs) <= set(request.seqs), f"{request}: {seqs}"
     assert _is_page(answer, len(request.seqs)), f"{request}: {len(answer)} records"
+
+
+def _fetch_range(request: interface.FetchRange, answer: list[Record] | None) -> None:
+    found = answer or []
+    assert _ascends([record.seq for record in found]), f"{request}: out of order"
+    assert len(found) <= request.limit, f"{request}: {len(found)} records"
+    assert sum(len(record.value) for record in found) <= interface.PAGE_BYTES, f"{request}: too many bytes"
 
 
 def _walk(request: interface.ScanIndex, answer: list[tuple[bytes, Record]]) -> None:
@@ -259,6 +272,7 @@ ANSWERS: Mapping[type[interface.Read[Any]], Callable[[Any, Any], None]] = {
     interface.Entries: _entries,
     interface.SeekIndex: _seek,
     interface.Fetch: _fetch,
+    interface.FetchRange: _fetch_range,
     interface.ScanIndex: _walk,
     interface.Due: _due,
     interface.NextDue: _next_due,

@@ -134,6 +134,12 @@ class Container:
         there = [self.records[seq] for seq in request.seqs if seq in self.records]
         return page(there, len(request.seqs))
 
+    def fetch_range(self, request: interface.FetchRange) -> list[Record] | None:
+        places = self.entries_between(request.index, request.range)
+        found = [self.records[seq] for seq in sorted({seq for _, seq in places})]
+        fits = len(places) <= request.limit and page(found, len(found)) == found
+        return found if fits and sum(len(each.value) for each in found) <= interface.PAGE_BYTES else None
+
     def walk(self, request: interface.ScanIndex) -> list[tuple[bytes, Record]]:
         places = self.entries_between(request.index, request.range)
         if request.descending:
@@ -240,6 +246,7 @@ class ReferenceStore:
             interface.Entries: lambda read: self._containers[read.container].read_entries(read.after_seq, read.limit),
             interface.SeekIndex: lambda read: self._containers[read.container].seek(read),
             interface.Fetch: lambda read: self._containers[read.container].fetch(read),
+            interface.FetchRange: lambda read: self._containers[read.container].fetch_range(read),
             interface.ScanIndex: lambda read: self._containers[read.container].walk(read),
             interface.Due: lambda read: page(
                 self._containers[read.container].due(read.path, read.upto, read.after), read.limit

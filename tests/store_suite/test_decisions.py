@@ -265,6 +265,37 @@ def test_group_delete_insert(store: Subject, container: int) -> None:
     assert store.read(Get(container, b"p", b"a")) == created.reply
 
 
+def test_group_replace(store: Subject, container: int) -> None:
+    """What a decision has replaced is what the next ones read, count, delete and replace, however many they are."""
+    store.put(container, b"a")
+    store.put(container, b"b")
+
+    def replace(key: bytes, value: bytes) -> Any:
+        def decide() -> Decision[Record]:
+            before = yield from ask(Get(container, b"p", key))
+            assert before is not None
+            lsn, _ = yield from ask(Allocate(container, False))
+            after = msgspec.structs.replace(before, value=value, lsn=lsn)
+            return Outcome((Put(container, after, False),), after)
+
+        return decide
+
+    def delete() -> Decision[None]:
+        record = yield from ask(Get(container, b"p", b"a"))
+        assert record is not None
+        return Outcome((Delete(container, record),), None)
+
+    everything = reads(Scan(container, b"", None, Order.CHANGED, None, 9), Count(container, with_bytes=True))
+    many = [replace(b"b", b"%d" % number) for number in range(200)]
+    first, second, seen, *_, gone, last = store.together(
+        replace(b"a", b"1"), replace(b"b", b"22"), everything, *many, replace(b"a", b"x"), delete, everything, many[7]
+    )
+    assert seen.reply[0] == [first.reply, second.reply]
+    assert (seen.reply[1].records, seen.reply[1].value_bytes) == (2, 3)
+    assert [record.value for record in gone.reply[0]] == [b"199"]
+    assert store.read(Scan(container, b"", None, Order.CREATED, None, 9)) == [last.reply]
+
+
 def test_group_drop(store: Subject, container: int) -> None:
     """Nothing is inserted into a container that the decision before has dropped."""
 

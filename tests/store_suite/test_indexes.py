@@ -11,6 +11,7 @@ from mayflydb.store.interface import (
     Decision,
     EntryOwners,
     Fetch,
+    FetchRange,
     Get,
     Outcome,
     RemoveEntries,
@@ -73,6 +74,47 @@ def test_fetch_and_walk_end_a_page_with_its_bytes(store: Subject, container: int
     assert keys(store.read(Fetch(container, (1, 2, 3)))) == [b"a", b"b"]
     for descending, expected in ((False, [b"a", b"b"]), (True, [b"c", b"b"])):
         assert [key for key, _ in store.read(ScanIndex(container, N, ALL, descending, None, 9))] == expected
+
+
+@pytest.mark.parametrize(
+    ("range_", "expected"),
+    [
+        (ALL, [1, 2, 3, 4, 5]),
+        (KeyRange(b"k1", b"k1\x00"), [2, 4]),
+        (KeyRange(b"k1", b"k2"), [2, 4, 5]),
+        (KeyRange(b"k4", b"k9"), []),
+        (KeyRange(b"k2", b"k2"), []),
+    ],
+)
+def test_fetch_range(store: Subject, filled: int, range_: KeyRange, expected: list[int]) -> None:
+    """By seq, however the keys lie; once more after all of it has been read, and may be kept."""
+    for _ in range(2):
+        found = store.read(FetchRange(filled, N, range_, 9))
+        assert found is not None
+        assert [record.seq for record in found] == expected
+    assert store.read(FetchRange(filled + 99, N, range_, 9)) == []
+
+
+def test_fetch_range_gives_up_beyond_its_limits(store: Subject, filled: int, container: int) -> None:
+    assert store.read(FetchRange(filled, N, ALL, 4)) is None
+    other = store.container("large")
+    for key in (b"a", b"b"):
+        store.put(other, key, value=bytes(PAGE_BYTES * 2 // 3), entries=(Entry(N, key),))
+        found = store.read(FetchRange(other, N, ALL, 9))
+        assert (found is None) == (key == b"b")
+
+
+def test_fetch_range_sees_what_was_written_since(store: Subject, container: int) -> None:
+    """A record that left the range, one that came, one that is gone, and one with another value."""
+    put = {key: store.put(container, key, value=b"old", entries=(Entry(N, b"k1"),)) for key in (b"a", b"b", b"c", b"d")}
+    assert len(store.read(FetchRange(container, N, ALL, 9)) or ()) == 4
+    store.put(container, b"a", value=b"new", entries=(Entry(N, b"k2"),))
+    store.put(container, b"b", value=b"new", entries=(Entry(N, b"k1"),))
+    store.delete(container, put[b"c"])
+    store.put(container, b"e", value=b"new", entries=(Entry(N, b"k1"),))
+    found = store.read(FetchRange(container, N, KeyRange(b"k1", b"k2"), 9))
+    assert found is not None
+    assert [(record.key, record.value) for record in found] == [(b"b", b"new"), (b"d", b"old"), (b"e", b"new")]
 
 
 @pytest.mark.parametrize(

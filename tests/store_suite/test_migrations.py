@@ -22,6 +22,7 @@ from mayflydb.store.sqlite import schema as sqlite_schema
 from mayflydb.store.sqlite.store import SqliteStore
 from postgres_cluster import Cluster
 from store_suite.subject import Subject
+from store_suite.test_directory import TO_FORMAT_4 as FILE_TO_FORMAT_4
 
 # Format 6 brought names for rows of entries, by which others may replicate them, and for the processes of nodes.
 TO_FORMAT_5 = """
@@ -184,7 +185,7 @@ def test_a_file_of_format_1(tmp_path: Path, runner: asyncio.Runner) -> None:
     runner.run(store.store.close())
     connection = apsw.Connection(path, vfs=page_checksums.VFS)
     new = connection.execute("SELECT * FROM sqlite_schema WHERE name LIKE '%history%' ORDER BY name").fetchall()
-    connection.execute("DROP TABLE history; PRAGMA user_version = 1")
+    connection.execute(f"{FILE_TO_FORMAT_4} DROP TABLE history; PRAGMA user_version = 1")
     connection.close()
     store = open_file()
     assert store.read(Scan(container, b"", None, Order.CREATED, None, 9)) == [record]

@@ -13,7 +13,9 @@ from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.clock_mover import AdvanceResult, ClockMover
 from mayflydb.engine.commands import Command, DatesUnder, Draft, Mode
 from mayflydb.engine.dates import with_slot, without_slot
+from mayflydb.engine.expiry_counts import CountBudget, ExpiryCounts, Preview
 from mayflydb.engine.open import open_engine
+from mayflydb.engine.proposals import Proposal
 from mayflydb.expiry.explain import explain
 from mayflydb.expiry.rules import Rule
 from mayflydb.expiry.sweep import PurgeRequest
@@ -418,3 +420,46 @@ def test_another_node_hears_of_the_parameters(store: Subject) -> None:
     town.run(other.refresh(T + SECOND))
     assert (other.sleep, other.enabled) == (9, False)
     assert other.schedule.next(T + 2 * SECOND) == T + 10 * SECOND
+
+
+@pytest.mark.parametrize("rules", [(dated(10), dated(0, OTHER)), SEVERAL])
+def test_a_preview_beyond_the_budget_is_an_estimate(store: Subject, rules: tuple[Rule, ...]) -> None:
+    """It says so, stays within what the paths allow, and is exact again where the sample has each record."""
+    town = Town(store)
+    for n in range(40):
+        town.write(b"%d" % n, ((SLOT, T + n * SECOND), (OTHER, T + 3 * n * SECOND)), own=n % 3 - 1)
+    now = T + 25 * SECOND
+    exact = town.run(town.engine.expiry_counts.preview(town.node, rules, now))
+    assert exact.exact and 0 < exact.expire_now < 40
+
+    def preview(sample: int, counted: int) -> Preview:
+        counts = ExpiryCounts(store.store, CountBudget(counted=counted, read=30, sample=sample))
+        return town.run(counts.preview(town.node, rules, now))
+
+    whole = preview(40, 100)
+    assert msgspec.structs.replace(whole, sample=exact.sample) == exact
+    paths = [sum(town.run(ExpiryCounts(store.store).due_counts(town.node.id, (rule,), [now]))) for rule in rules]
+    for sample, counted in ((1, 30), (1, 100), (7, 30), (7, 100), (39, 30), (39, 100)):
+        guess = preview(sample, counted)
+        within = list(guess.expire_within.values())
+        assert not guess.exact
+        assert 1 <= guess.expire_now <= within[0] <= within[1] <= within[2] <= guess.records
+        assert {record.key for record in guess.sample} <= {b"%d" % n for n in range(40)}
+        assert counted < 40 or max(paths) <= guess.expire_now <= sum(paths)
+    assert abs(preview(39, 30).expire_now - exact.expire_now) <= 2
+    new = Proposal(rules, None, dated=lambda record: record)
+    scanned = town.run(town.engine.expiry_counts.preview_of(town.node, new, now))
+    assert msgspec.structs.replace(scanned, sample=exact.sample) == exact
+    counts = ExpiryCounts(store.store, CountBudget(read=30, sample=10))
+    assert not town.run(counts.preview_of(town.node, new, now)).exact
+
+
+def test_few_records_of_many_numbers_are_counted(store: Subject) -> None:
+    """Where most numbers have no record any more, the count is cheap and exact."""
+    town = Town(store, (dated(10), dated(0, OTHER)))
+    for n in range(30):
+        town.write(b"%d" % n, ((SLOT, T if 0 < n < 29 else T + DAY),))
+    town.walk(T + MINUTE)
+    counts = ExpiryCounts(store.store, CountBudget(read=20, sample=10))
+    found = town.run(counts.preview(town.node, town.node.rules, T + MINUTE))
+    assert (found.exact, found.records, found.expire_now) == (True, 2, 0)

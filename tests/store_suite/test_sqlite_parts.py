@@ -3,17 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import repeat
 from pathlib import Path
 from threading import current_thread, main_thread
 from typing import Any
 
+import apsw
+import msgspec
 import pytest
 
+from mayflydb.model.due import DuePath
 from mayflydb.model.errors import Unavailable
-from mayflydb.model.record import Record
-from mayflydb.store.interface import Allocate, CatalogRow, Count, Decision, Get, NewId, Outcome, Put, PutRow, ask
+from mayflydb.model.order import FIRST_ORDERED, KeyRange, Order, Position
+from mayflydb.model.record import Entry, Record
+from mayflydb.store.interface import (
+    Allocate,
+    CatalogRow,
+    Count,
+    Decision,
+    FetchRange,
+    Get,
+    NewId,
+    NextDue,
+    Outcome,
+    Put,
+    PutRow,
+    Read,
+    Scan,
+    ScanIndex,
+    SeekIndex,
+    ask,
+)
 from mayflydb.store.sqlite import checkpoint, writer
 from mayflydb.store.sqlite import store as store_module
 from mayflydb.store.sqlite.commit_speed import SAMPLES, THREAD_SWITCH_US, CommitSpeed
@@ -24,10 +45,79 @@ from mayflydb.store.sqlite.transaction import STEP
 from store_suite.subject import Subject
 
 C, D = 1, 2
+N = FIRST_ORDERED
 
 
-def record(key: bytes, value: bytes = b"v", lsn: int = 1) -> Record:
-    return Record(b"p", key, value, 0, 0, None, lsn, 1)
+def record(key: bytes, value: bytes = b"v", lsn: int = 1, seq: int = 1) -> Record:
+    return Record(b"p", key, value, 0, 0, None, lsn, seq)
+
+
+# --- pages of a walk ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("same", [False, True], ids=["many keys", "one key"])
+@pytest.mark.parametrize("descending", [False, True])
+def test_a_page_does_not_step_over_the_entries_before_it(descending: bool, same: bool) -> None:
+    """The work of a page is that of its own entries, wherever in the range it begins."""
+    with asyncio.Runner() as runner:
+        store = runner.run(SqliteStore.open(None))
+        subject = Subject(store, runner)
+        container = subject.container("c")
+        for number in range(600):
+            subject.put(container, b"%03d" % number, entries=(Entry(N, b"k" if same else b"k%03d" % number),))
+        steps: list[int] = []
+        after: tuple[bytes, int] | None = None
+
+        def count() -> bool:
+            steps[-1] += 1
+            return False
+
+        while found := runner.run(store.read(ScanIndex(container, N, KeyRange(b"k", b"l"), descending, after, 50))):
+            after = found[-1][0], found[-1][1].seq
+            steps.append(0)
+            # From the second page on: each step of SQLite's machine counts.
+            store._reader.set_progress_handler(count, 1)
+        store._reader.set_progress_handler(None)
+        assert len(steps) == 12
+        assert 0 < max(steps[:-1]) < 2 * min(steps[:-1])
+        runner.run(store.close())
+
+
+# --- statements ---------------------------------------------------------------------------------------------------------
+
+
+STATEMENTS: dict[str, Callable[[int], Read[Any]]] = {
+    "partition": lambda n: Scan(C, b"p%d" % n, b"p%d\0" % n, Order.HASHED, None, 5),
+    "hashed": lambda n: Scan(C, b"p%d" % n, None, Order.HASHED, None, 5),
+    "created": lambda n: Scan(C, b"a%d" % n, b"q", Order.CREATED, Position(b"", n), 5),
+    "changed": lambda n: Scan(C, b"a%d" % n, b"q", Order.CHANGED, Position(b"", n), 5),
+    "walk": lambda n: ScanIndex(C, N, KeyRange(b"k%d" % n, b"l"), False, None, 5),
+    "seek": lambda n: SeekIndex(C, N, (KeyRange(b"k%d" % n, b"l"),), 5),
+    "get": lambda n: Get(C, b"p%d" % n, b"k"),
+    "due": lambda n: NextDue(C, DuePath.ANCHOR, n),
+}
+
+
+@pytest.mark.parametrize("read", STATEMENTS.values(), ids=STATEMENTS.keys())
+def test_a_statement_is_prepared_once_whatever_it_is_run_with(read: Callable[[int], Read[Any]]) -> None:
+    with asyncio.Runner() as runner:
+        store = runner.run(SqliteStore.open(None))
+        assert Subject(store, runner).container("c") == C
+        compiled: list[int] = []
+
+        def allow(action: int, *what: str | None) -> int:
+            compiled.append(action)
+            return apsw.SQLITE_OK
+
+        store._reader.authorizer = allow
+        counts = []
+        for n in (1, 2, 3):
+            ANSWERS[type(read(n))](store._reader, read(n))
+            counts.append(len(compiled))
+        assert counts[0] > 0
+        assert counts[1:] == counts[:1] * 2
+        store._reader.authorizer = None
+        runner.run(store.close())
 
 
 # --- records kept as objects -----------------------------------------------------------------------------------------
@@ -49,6 +139,30 @@ def test_what_is_kept_is_found_until_it_is_forgotten() -> None:
     assert recent.get(D, b"p", b"a") == record(b"a", lsn=9)
     recent.clear()
     assert recent.get(D, b"p", b"a") is None
+
+
+def test_records_are_found_by_their_numbers_as_long_as_they_are_kept() -> None:
+    recent = RecordCache(limit=3 * (OVERHEAD + 1))
+    assert recent.get_all(C, (1,)) == [None]
+    first, second = record(b"a", b"x", seq=1), record(b"b", b"x", seq=2)
+    recent.keep(C, first)
+    recent.keep(C, second)
+    assert recent.get_all(C, (1, 2, 3)) == [first, second, None]
+    assert recent.get_all(D, (1,)) == [None]
+    renamed = record(b"c", b"x", seq=1)
+    recent.keep(C, renamed)  # Its old key is forgotten afterwards, in the same commit.
+    recent.forget(C, b"p", b"a")
+    assert recent.get_all(C, (1, 2)) == [renamed, second]
+    again = record(b"b", b"x", seq=7)
+    recent.keep(C, again)
+    assert recent.get_all(C, (2, 7)) == [None, again]
+    recent.keep(D, record(b"a", b"x", seq=1))
+    assert recent.get_all(C, (1,)) == [renamed]  # Used, so no longer the oldest.
+    recent.keep(D, record(b"b", b"x", seq=2))
+    assert recent.get_all(C, (1, 7)) == [renamed, None]
+    recent.forget_container(C)
+    assert recent.get_all(C, (1,)) == [None]
+    assert len(recent._places) == len(recent._records)
 
 
 def test_the_oldest_make_room() -> None:
@@ -307,8 +421,40 @@ def test_an_endless_read_does_not_keep_the_log_from_being_cut(tmp_path: Path, mo
         with pytest.raises(Unavailable, match="took so long"):
             await reading
         assert max(sizes) > 32 * 4096
-        await store.write(lambda: _many(container, 1))
-        assert (tmp_path / "x.db-wal").stat().st_size <= 16 * 4096
+        size = 0
+        for _ in range(20):
+            # On a busy machine the interrupted read may still hold the log while it is cut for the first time.
+            await store.write(lambda: _many(container, 1))
+            size = (tmp_path / "x.db-wal").stat().st_size
+            if size <= 16 * 4096:
+                break
+        assert size <= 16 * 4096
         await store.close()
 
     asyncio.run(main())
+
+
+# --- a range of an index, beside a commit -------------------------------------------------------------------------------
+
+
+def test_a_range_is_read_at_once_while_a_commit_may_be_newer_than_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with asyncio.Runner() as runner:
+        store = runner.run(SqliteStore.open(str(tmp_path / "store.db")))
+        subject = Subject(store, runner)
+        container = subject.container("c")
+        for key in (b"a", b"b"):
+            subject.put(container, key, entries=(Entry(FIRST_ORDERED, b"k"),))
+        wanted = FetchRange(container, FIRST_ORDERED, KeyRange(b"", b"\xff"), 9)
+        kept = runner.run(store.read(wanted))
+        assert kept is not None
+        # The cache is behind: as between a commit on the writer's thread and its publication.
+        stale = [msgspec.structs.replace(each, value=b"stale") for each in kept]
+        for each in stale:
+            store._transaction.recent.keep(container, each)
+        assert runner.run(store.read(wanted)) == stale
+        monkeypatch.setattr(type(store._transaction), "is_published", False)
+        assert runner.run(store.read(wanted)) == kept
+        assert runner.run(store.read(FetchRange(container, FIRST_ORDERED, KeyRange(b"", b"\xff"), 1))) is None
+        runner.run(store.close())

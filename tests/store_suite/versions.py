@@ -58,6 +58,8 @@ class Versions:
             self._check(request.container, [answer] if answer else [], since)
         elif isinstance(request, (interface.Scan, interface.EntryOwners, interface.Fetch, interface.Due)):
             self._check(request.container, answer, since)
+        elif isinstance(request, interface.FetchRange):
+            self._check(request.container, answer or (), since)
         elif isinstance(request, interface.ScanIndex):
             self._check(request.container, (record for _, record in answer), since)
 

@@ -110,6 +110,18 @@ class Fetch(Read["list[Record]"], frozen=True):
     seqs: tuple[int, ...]
 
 
+class FetchRange(Read["list[Record] | None"], frozen=True):
+    """The records that own entries of this index in a range: by seq, each once.
+
+    None if the range holds more than `limit` entries, or their records do not fit into a page.
+    """
+
+    container: int
+    index: int
+    range: KeyRange
+    limit: int
+
+
 class ScanIndex(Read["list[tuple[bytes, Record]]"], frozen=True):
     """The entries of an index in a range as (key, record): by key then seq, or in exactly the opposite order.
 

@@ -78,14 +78,16 @@ def state_columns(record: Record) -> tuple[Any, ...]:
         _ABSENT if override is None else override,
         record.lsn,
     )
-    found = _checksum(numbers, record.partition, record.key, record.value, exact)
+    found = crc32(record.value, crc32(numbers + record.partition + record.key))
+    if exact is not None:
+        found = _include_dates(exact, found)
     return record.written, column, override, record.lsn, exact, found, record.value
 
 
-def _checksum(numbers: bytes, partition: bytes, key: bytes, value: bytes, exact: str | None) -> int:
-    found = crc32(value, crc32(numbers + partition + key))
+def _include_dates(exact: str, checksum: int) -> int:
+    """Return the checksum of a row with a text in the column `exact_anchor`."""
     # Only a text with dates is included: rows from before there were dates keep the checksum that they were written with.
-    return crc32(exact.encode(), found) if exact is not None and ";" in exact else found
+    return crc32(exact.encode(), checksum) if ";" in exact else checksum
 
 
 def record_of(row: tuple[Any, ...]) -> Record:
@@ -95,9 +97,13 @@ def record_of(row: tuple[Any, ...]) -> Record:
     """
     partition, key, value, written, anchor, override, lsn, rowid, exact, stored = row
     numbers = _NUMBERS(written, _ABSENT if anchor is None else anchor, _ABSENT if override is None else override, lsn)
-    if _checksum(numbers, partition, key, value, exact) != stored:
-        raise Corrupt(f"record {rowid} does not match its checksum")
+    # The checksum of the usual row is computed here and in `state_columns`: each row of a scan passes.
+    found = crc32(value, crc32(numbers + partition + key))
     dates: Dates = ()
+    if exact is not None:
+        found = _include_dates(exact, found)
+    if found != stored:
+        raise Corrupt(f"record {rowid} does not match its checksum")
     if exact is not None:
         anchor, dates = _read_exact(exact, anchor)
     return Record(partition, key, value, written, anchor, override, lsn, rowid & SEQ_MASK, dates)

@@ -87,8 +87,13 @@ class WriteQueues:
         """End the wait for work, though there may be none."""
         self._work.set()
 
-    def close(self) -> None:
-        """Refuse writes from now on; those that are queued are still finished."""
+    def close(self, last: Callable[[], Decision[Any]] | None = None) -> None:
+        """Refuse writes from now on; those that are queued are still finished, and then `last`, whose failure is not told."""
+        if last is not None and self._refusal is None and not self.closing:
+            future: asyncio.Future[Committed[Any]] = self._loop.create_future()
+            # Its exception counts as retrieved.
+            future.add_done_callback(asyncio.Future.exception)
+            self.queues["user"].append(QueuedWrite(last, future))
         self.closing = True
         self._work.set()
 

@@ -5,12 +5,21 @@ The catalogue is small and read by every write; a SQL statement for each look wo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
 import apsw
 import msgspec
 
 from mayflydb.store.interface import CatalogRow
 from mayflydb.store.rows import SEQ_MASK
 from mayflydb.store.sqlite.schema import row_id
+
+AHEAD: Final = 4096
+"""The lsns, and the seqs, that the stored row of a container reserves ahead, so that most writes do not update it.
+
+After a crash the numbers go on behind those that were reserved; a clean stop gives the rest back.
+"""
 
 
 class Catalog:
@@ -20,14 +29,30 @@ class Catalog:
         self._rows = {row.id: row for row in rows}
         self._names = {(row.parent, row.name): row.id for row in rows}
         self._pending: dict[int, CatalogRow | None] = {}
+        # By container: the numbers up to which its stored row reserves, where these are not those of the row in memory.
+        self._reserved: dict[int, tuple[int, int]] = {}
+        self._reserving: dict[int, tuple[int, int]] = {}
         self._redefined = False
         self.version = 0
 
     @classmethod
     def load(cls, connection: apsw.Connection) -> Catalog:
         """Read all committed rows."""
+        return cls(cls.read_rows(connection))
+
+    @staticmethod
+    def read_rows(connection: apsw.Connection) -> list[CatalogRow]:
+        """Read all rows as this connection sees them."""
         statement = "SELECT id, parent, name, data, lsn, seq FROM catalog"
-        return cls([CatalogRow(*row) for row in connection.execute(statement)])
+        return [CatalogRow(*row) for row in connection.execute(statement)]
+
+    def replace(self, rows: Sequence[CatalogRow]) -> None:
+        """Take other committed rows, after those of the tables were replaced."""
+        self.rollback()
+        self._reserved.clear()
+        self._rows = {row.id: row for row in rows}
+        self._names = {(row.parent, row.name): row.id for row in rows}
+        self.version += 1
 
     def row(self, id: int) -> CatalogRow | None:
         """A committed row."""
@@ -74,6 +99,8 @@ class Catalog:
             (row.id, row.parent, row.name, row.data, row.lsn, row.seq),
         )
         self._pending[row.id] = row
+        if before is None:
+            self._reserving[row.id] = (row.lsn, row.seq)
         self._redefined = True
 
     def drop(self, connection: apsw.Connection, id: int) -> None:
@@ -92,17 +119,36 @@ class Catalog:
         self._pending[id] = None
         self._redefined = True
 
-    def count(self, connection: apsw.Connection, id: int, lsn: int, seq: int) -> None:
-        """Save the last numbers that were allocated in a container."""
+    def count(self, connection: apsw.Connection, id: int, lsn: int, seq: int, ahead: int = AHEAD) -> None:
+        """Note the last numbers that were allocated in a container. Those that are not reserved yet are, with `ahead` more."""
         row = self.row_now(id)
         if row is None:
             return
+        reserved = self._reserving.get(id) or self._reserved.get(id) or (row.lsn, row.seq)
+        if lsn > reserved[0] or seq > reserved[1]:
+            self._reserve(connection, id, lsn + ahead, min(seq + ahead, SEQ_MASK))
+        self._pending[id] = CatalogRow(id, row.parent, row.name, row.data, lsn, seq)
+
+    def _reserve(self, connection: apsw.Connection, id: int, lsn: int, seq: int) -> None:
         connection.execute("UPDATE catalog SET lsn = ?, seq = ? WHERE id = ?", (lsn, seq, id))
-        self._pending[id] = msgspec.structs.replace(row, lsn=lsn, seq=seq)
+        self._reserving[id] = (lsn, seq)
+
+    @property
+    def has_reserved(self) -> bool:
+        """True if a stored row may reserve numbers."""
+        return bool(self._reserved)
+
+    def give_back(self, connection: apsw.Connection) -> None:
+        """Store the last numbers that were allocated, and reserve none."""
+        for id in [*self._reserved, *self._reserving]:
+            row = self.row_now(id)
+            if row is not None:
+                self._reserve(connection, id, row.lsn, row.seq)
 
     def clear(self) -> None:
         """Remove all rows in the transaction under way."""
         self._pending = dict.fromkeys(self._rows)
+        self._reserving.clear()
         self._redefined = True
 
     def commit(self) -> None:
@@ -112,14 +158,18 @@ class Catalog:
             before = self._rows.pop(id, None)
             if before is not None:
                 del self._names[before.parent, before.name]
+        self._reserved.update(self._reserving)
         for id, row in self._pending.items():
             if row is not None:
                 self._rows[id] = row
                 self._names[row.parent, row.name] = id
+            else:
+                self._reserved.pop(id, None)
         self.version += self._redefined
         self.rollback()
 
     def rollback(self) -> None:
         """Discard the changes of the transaction."""
         self._pending.clear()
+        self._reserving.clear()
         self._redefined = False

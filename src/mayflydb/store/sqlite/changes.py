@@ -20,6 +20,7 @@ from mayflydb.store.rows import (
     state_columns,
 )
 from mayflydb.store.sqlite.counters import Counters
+from mayflydb.store.sqlite.directory import ADD, is_run, leave_places, places_of, remove_places
 from mayflydb.store.sqlite.history import add_expired_versions, add_version, clear_history, trim_history
 from mayflydb.store.sqlite.reads import PATHS, spared_condition
 from mayflydb.store.sqlite.schema import DATE, row_id
@@ -33,6 +34,7 @@ _UPDATE = (
     " WHERE id = ?"
 )
 _INSERT_ENTRY = "INSERT INTO entry(container, number, key, record) VALUES(?,?,?,?)"
+_CHOSEN = "record.id, length(record.value), record.partition, record.key, record.lsn, record.override"
 _EVENT = (
     "INSERT INTO expiry(container, partition, key, version, lsn, anchor, override, cause, rule_version,"
     " deadline, purged, how)"
@@ -41,7 +43,9 @@ _EVENT = (
 
 def put(connection: apsw.Connection, counters: Counters, change: interface.Put) -> None:
     if change.insert:
-        connection.execute(_INSERT, _new_row(change))
+        row = _new_row(change)
+        connection.execute(_INSERT, row)
+        connection.execute(ADD, places_of(row))
     else:
         rowid = row_id(change.container, change.record.seq)
         connection.execute(_UPDATE, (*state_columns(change.record), rowid))
@@ -51,9 +55,29 @@ def put(connection: apsw.Connection, counters: Counters, change: interface.Put) 
         connection.executemany(_INSERT_ENTRY, _entry_rows(change, change.entries))
 
 
+def replaces_alone(change: interface.Put) -> bool:
+    """Return True if a change replaces a record and leaves its entries, so that `replace_all` can make it."""
+    return not change.insert and change.entries is None
+
+
+def new_state(change: interface.Put) -> tuple[Any, ...]:
+    """The row of a change for `replace_all`."""
+    return (*state_columns(change.record), row_id(change.container, change.record.seq))
+
+
+def replace_all(connection: apsw.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Replace records, in this order."""
+    if len(rows) == 1:
+        connection.execute(_UPDATE, rows[0])
+    else:
+        connection.executemany(_UPDATE, rows)
+
+
 def insert_all(connection: apsw.Connection, changes: Sequence[interface.Put]) -> None:
     """Insert records. One call for all of them takes a third less time than one call for each."""
-    connection.executemany(_INSERT, [_new_row(change) for change in changes])
+    rows = [_new_row(change) for change in changes]
+    connection.executemany(_INSERT, rows)
+    connection.executemany(ADD, [places_of(row) for row in rows])
     entries = [row for change in changes if change.entries for row in _entry_rows(change, change.entries)]
     if entries:
         connection.executemany(_INSERT_ENTRY, entries)
@@ -72,8 +96,10 @@ def _entry_rows(change: interface.Put, entries: Sequence[Entry]) -> list[tuple[A
 
 
 def delete(connection: apsw.Connection, counters: Counters, change: interface.Delete) -> None:
-    rowid = row_id(change.container, change.record.seq)
+    record = change.record
+    rowid = row_id(change.container, record.seq)
     connection.execute("DELETE FROM record WHERE id = ?", (rowid,))
+    remove_places(connection, change.container, record.seq, record.partition, record.key)
     connection.execute("DELETE FROM entry WHERE record = ?", (rowid,))
     if change.expiry is not None:
         _write_event(connection, change.expiry)
@@ -106,9 +132,8 @@ def purge(connection: apsw.Connection, counters: Counters, change: interface.Pur
     floor = _floor(change)
     chosen = connection.changes()
     connection.execute(
-        f"{_EVENT} SELECT container, partition, key, lsn, ?1 + n, chosen.anchor, override, ?2, ?3,"
-        f" max(chosen.anchor + coalesce(?4, override * {SECOND}), ?5), ?6, ?7"
-        " FROM temp.chosen JOIN main.record USING (id) ORDER BY n",
+        f"{_EVENT} SELECT ?8, partition, key, lsn, ?1 + n, anchor, override, ?2, ?3,"
+        f" max(anchor + coalesce(?4, override * {SECOND}), ?5), ?6, ?7 FROM temp.chosen ORDER BY n",
         (
             counters.lsn(change.container),
             change.cause,
@@ -117,15 +142,13 @@ def purge(connection: apsw.Connection, counters: Counters, change: interface.Pur
             floor,
             change.purged,
             change.how,
+            change.container,
         ),
     )
-    if connection.changes() != chosen:
-        # An entry without its record stays due: every sweep would choose it again, for ever.
-        raise apsw.CorruptError("a due path names records that are not there")
     if change.history:
         add_expired_versions(connection, change, counters.lsn(change.container))
     counters.advance(change.container, chosen)
-    return interface.Purged(chosen, _remove_chosen(connection))
+    return _remove_chosen(connection)
 
 
 def _floor(way: interface.Purge | interface.CompetingRule) -> Instant:
@@ -137,14 +160,17 @@ def _choose_records(change: interface.Purge) -> tuple[str, tuple[Any, ...]]:
     if isinstance(change.path, int):
         value, order = DATE.format("entry.key"), "entry.key, entry.record"
         chosen = (
-            f"SELECT record.id, {value} FROM main.entry CROSS JOIN main.record ON record.id = entry.record"
+            f"SELECT {value}, {_CHOSEN} FROM main.entry CROSS JOIN main.record ON record.id = entry.record"
             " WHERE entry.container = ? AND entry.number = ? AND entry.key <= ?"
         )
         bindings: list[Any] = [change.container, change.path, instant_key(change.upto)]
     else:
         index, value, condition = PATHS[change.path]
         order = f"{value}, id"
-        chosen = f"SELECT id, anchor FROM main.record INDEXED BY {index} WHERE container = ? AND {condition} AND {value} <= ?"
+        chosen = (
+            f"SELECT anchor, {_CHOSEN} FROM main.record INDEXED BY {index}"
+            f" WHERE container = ? AND {condition} AND {value} <= ?"
+        )
         bindings = [change.container, fit(change.upto)]
     for rule in change.competing:
         other, named = _path_value(rule.path)
@@ -156,7 +182,8 @@ def _choose_records(change: interface.Purge) -> tuple[str, tuple[Any, ...]]:
     chosen += others
     bindings += spared
     chosen += f" ORDER BY {order} LIMIT ?"
-    return f"INSERT INTO temp.chosen(id, anchor) {chosen}", (*bindings, change.limit)
+    columns = "anchor, id, size, partition, key, lsn, override"
+    return f"INSERT INTO temp.chosen({columns}) {chosen}", (*bindings, change.limit)
 
 
 def _path_value(path: Path) -> tuple[str, tuple[int, ...]]:
@@ -171,12 +198,12 @@ def _path_value(path: Path) -> tuple[str, tuple[int, ...]]:
 def clear(connection: apsw.Connection, counters: Counters, change: interface.ClearDropped) -> interface.Purged:
     bounds = (row_id(change.container, 0), row_id(change.container, SEQ_MASK))
     connection.execute(
-        "INSERT INTO temp.chosen(id) SELECT id FROM main.record NOT INDEXED WHERE id > ? AND id <= ? ORDER BY id LIMIT ?",
+        "INSERT INTO temp.chosen(id, size) SELECT id, length(value) FROM main.record NOT INDEXED"
+        " WHERE id > ? AND id <= ? ORDER BY id LIMIT ?",
         (*bounds, change.limit),
     )
-    chosen = connection.changes()
-    purged = interface.Purged(chosen, _remove_chosen(connection))
-    if not chosen:
+    purged = _remove_chosen(connection)
+    if not purged.records:
         purged = clear_history(connection, change.container, change.limit)
     connection.execute(
         "DELETE FROM dropped WHERE container = ?1"
@@ -187,12 +214,22 @@ def clear(connection: apsw.Connection, counters: Counters, change: interface.Cle
     return purged
 
 
-def _remove_chosen(connection: apsw.Connection) -> int:
-    size = connection.execute("SELECT coalesce(sum(length(value)), 0) FROM temp.chosen JOIN main.record USING (id)").get
-    connection.execute("DELETE FROM main.entry WHERE record IN (SELECT id FROM temp.chosen)")
-    connection.execute("DELETE FROM main.record WHERE id IN (SELECT id FROM temp.chosen)")
-    connection.execute("DELETE FROM temp.chosen")
-    return int(size)
+def _remove_chosen(connection: apsw.Connection) -> interface.Purged:
+    """Remove the records that are noted in `chosen`, and forget the note."""
+    bounds = "SELECT count(*), coalesce(sum(size), 0), coalesce(min(id), 0), coalesce(max(id), 0) FROM temp.chosen"
+    ((number, size, first, last),) = connection.execute(bounds)
+    if number:
+        leave_places(connection, number, first, last)
+        # A range without a subquery is removed in one walk; else SQLite lists the rows and then seeks each.
+        run = is_run(number, first, last)
+        ids, named = ("BETWEEN ? AND ?", (first, last)) if run else ("IN (SELECT id FROM temp.chosen)", ())
+        connection.execute(f"DELETE FROM main.entry WHERE record {ids}", named)
+        connection.execute(f"DELETE FROM main.record NOT INDEXED WHERE id {ids}", named)
+        if connection.changes() != number:
+            # A row that an index names and the table has not stays due: every sweep would choose it again, for ever.
+            raise apsw.CorruptError("records that are due are not there")
+        connection.execute("DELETE FROM temp.chosen")
+    return interface.Purged(number, size)
 
 
 def replace_entries(connection: apsw.Connection, counters: Counters, change: interface.ReplaceEntries) -> None:

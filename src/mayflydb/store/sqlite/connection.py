@@ -14,6 +14,9 @@ OLDEST_LIBRARY = (3, 51, 3)
 
 PAGE_SIZE = 4096
 
+READ_ONLY = apsw.SQLITE_OPEN_READONLY
+READ_WRITE = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+
 
 FILE: Mapping[str, str | int] = {
     "journal_mode": "wal",
@@ -45,7 +48,7 @@ def open_file(path: str, vfs: str | None = None, exclusive: bool = False) -> aps
     `exclusive`: no shared memory, hence one connection only; for file systems (and simulated disks) that have none. With the VFS
     of page checksums, a file that is still empty gets them.
     """
-    connection = apsw.Connection(path, vfs=vfs)
+    connection = apsw.Connection(path, READ_WRITE | apsw.SQLITE_OPEN_URI, vfs)
     if vfs == VFS:
         reserve(connection)
     # Set first: the pragmas below wait for locks of other connections, too.
@@ -67,9 +70,22 @@ def open_file(path: str, vfs: str | None = None, exclusive: bool = False) -> aps
 
 def open_memory() -> apsw.Connection:
     """A private in-memory database."""
-    connection = apsw.Connection(":memory:")
+    connection = apsw.Connection(":memory:", READ_WRITE | apsw.SQLITE_OPEN_URI)
     connection.pragma("auto_vacuum", "INCREMENTAL")
     _apply(connection, MEMORY)
+    _harden(connection)
+    return connection
+
+
+def open_copy(address: str, vfs: str | None = None, read_only: bool = False) -> apsw.Connection:
+    """A connection to a copy of a database, by its path or URI. It writes without syncs: an unfinished copy is nothing."""
+    connection = apsw.Connection(address, apsw.SQLITE_OPEN_URI | (READ_ONLY if read_only else READ_WRITE), vfs)
+    connection.set_busy_timeout(5000)
+    if vfs == VFS and not read_only:
+        reserve(connection)
+    _apply(connection, MEMORY)
+    if not read_only:
+        connection.pragma("synchronous", 0)
     _harden(connection)
     return connection
 
@@ -85,4 +101,6 @@ def _apply(connection: apsw.Connection, demanded: Mapping[str, str | int]) -> No
 
 def _harden(connection: apsw.Connection) -> None:
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+    # Else the planner looks at bound values, and prepares many a statement anew each time that it runs with others.
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     connection.enable_load_extension(False)

@@ -7,6 +7,7 @@ exist, and its index may be damaged.
 from __future__ import annotations
 
 import logging
+import struct
 
 import apsw
 
@@ -17,6 +18,10 @@ log = logging.getLogger(__name__)
 _KINDS = (apsw.CorruptError, apsw.NotADBError)
 _CODES = frozenset({apsw.SQLITE_IOERR_DATA, apsw.SQLITE_IOERR_CORRUPTFS})
 """Extended codes of I/O errors: a page does not match its checksum; the file system found damage of its own."""
+UNREADABLE = (TypeError, ValueError, OverflowError, struct.error)
+"""Errors of Python about a row whose columns do not have the types that were written: its page was read in part, or changed."""
+READ_ERRORS = (apsw.Error, Corrupt, *UNREADABLE)
+"""Errors of a read that `is_damage` tells apart."""
 
 
 class Damage:
@@ -39,10 +44,12 @@ class Damage:
 
 def describe(error: BaseException) -> str:
     """Describe damage. SQLite calls a page that does not match its checksum an I/O error."""
+    if isinstance(error, UNREADABLE):
+        return f"a row is not as it was written: {error}"
     checked = getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_DATA
     return "a page does not match its checksum" if checked else str(error)
 
 
 def is_damage(error: BaseException) -> bool:
-    """Return True if an error of SQLite means that the file is damaged."""
-    return isinstance(error, _KINDS) or getattr(error, "extendedresult", 0) in _CODES
+    """Return True if an error of a read or a write means that the file is damaged."""
+    return isinstance(error, (*_KINDS, Corrupt, *UNREADABLE)) or getattr(error, "extendedresult", 0) in _CODES

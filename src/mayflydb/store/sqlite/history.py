@@ -31,7 +31,7 @@ def add_version(connection: apsw.Connection, counters: Counters, change: interfa
 def add_expired_versions(connection: apsw.Connection, change: interface.Purge, lsn: int) -> None:
     """Add a version for each record that this purge removes. The lsns follow `lsn`, as those of the events do."""
     connection.execute(
-        f"{_ADD} SELECT container, ?1, ?2 + n, ?3, partition, key, id & {SEQ_MASK}, lsn,"
+        f"{_ADD} SELECT container, ?1, ?2 + n, ?3, record.partition, record.key, id & {SEQ_MASK}, record.lsn,"
         " CASE WHEN ?4 IS NULL THEN x'' ELSE CAST(?4 || value AS BLOB) END, NULL"
         " FROM temp.chosen JOIN main.record USING (id) ORDER BY n",
         (Kind.EXPIRE.value, lsn, change.purged, change.stamp),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, TypeAlias, TypeVar, cast
 
 import apsw
 
@@ -23,8 +23,19 @@ from mayflydb.store.rows import (
     identity_number,
     record_of,
 )
+from mayflydb.store.sqlite.directory import StalePlaces
 from mayflydb.store.sqlite.history import history
-from mayflydb.store.sqlite.schema import COLUMNS, DEADLINE, HAS_DEFAULT_TTL, HAS_OWN_TTL, row_id
+from mayflydb.store.sqlite.schema import (
+    COLUMNS,
+    DEADLINE,
+    HAS_DEFAULT_TTL,
+    HAS_OWN_TTL,
+    HASH,
+    IDENTITY,
+    row_id,
+)
+
+T = TypeVar("T")
 
 PATHS = {
     DuePath.ANCHOR: ("record_anchor", "anchor", HAS_DEFAULT_TTL),
@@ -35,28 +46,42 @@ PATHS = {
 _SLOT = "entry.container = ?1 AND entry.number = ?2"
 """The condition of the entries of a date slot, whose keys are dates."""
 
+_RECORD = ", ".join(f"record.{column}" for column in COLUMNS.split(", "))
 _GET = (
-    f"SELECT {COLUMNS} FROM record INDEXED BY record_identity"
-    " WHERE container = ? AND identity = ? AND partition = ? AND key = ?"
+    f"SELECT {_RECORD}, directory.record FROM directory LEFT JOIN record NOT INDEXED ON record.id = directory.record"
+    f" WHERE directory.container = ? AND directory.kind = {IDENTITY} AND directory.number = ?"
 )
 _CREATED = f"SELECT {COLUMNS} FROM record NOT INDEXED WHERE id > ? AND id <= ? ORDER BY id LIMIT ?"
 _CREATED_IN = (
     f"SELECT {COLUMNS} FROM record NOT INDEXED WHERE id > ? AND id <= ?"
     " AND partition >= ? AND (?4 IS NULL OR partition < ?4) ORDER BY id LIMIT ?5"
 )
+_PLACES = (
+    f"SELECT {_RECORD}, directory.number, directory.record FROM directory"
+    " LEFT JOIN record NOT INDEXED ON record.id = directory.record"
+    f" WHERE directory.container = ? AND directory.kind = {HASH}"
+)
 _HASHED = (
-    f"SELECT {COLUMNS} FROM record INDEXED BY record_hash WHERE container = ?1 AND (hash, id) > (?2, ?3) AND hash <= ?4"
-    " AND partition >= ?5 AND (?6 IS NULL OR partition < ?6) ORDER BY hash, id LIMIT ?7"
+    f"{_PLACES} AND (directory.number, directory.record) > (?2, ?3) AND directory.number <= ?4"
+    " AND (record.id IS NULL OR record.partition >= ?5 AND (?6 IS NULL OR record.partition < ?6))"
+    " ORDER BY directory.number, directory.record LIMIT ?7"
 )
 _PARTITION = (
-    f"SELECT {COLUMNS} FROM record INDEXED BY record_hash"
-    " WHERE container = ? AND hash = ? AND id > ? AND partition = ? ORDER BY id LIMIT ?"
+    f"{_PLACES} AND directory.number = ?2 AND directory.record > ?3 AND (record.id IS NULL OR record.partition = ?5)"
+    " ORDER BY directory.record LIMIT ?7"
 )
+_STEP = 256
+"""The most places that one statement of a scan looks at, where most are stale."""
+
 _LAST_HASH = (1 << 63) - 1
 _CHANGED = (
     f"SELECT {COLUMNS} FROM record INDEXED BY record_lsn WHERE container = ? AND lsn > ?"
     " AND partition >= ? AND (?4 IS NULL OR partition < ?4) ORDER BY lsn LIMIT ?5"
 )
+
+
+Steps: TypeAlias = Generator[None, None, T]
+"""A read in steps, between which other work may run."""
 
 
 def _page(rows: Iterable[tuple[Any, ...]]) -> list[Record]:
@@ -73,19 +98,32 @@ def _page(rows: Iterable[tuple[Any, ...]]) -> list[Record]:
 
 def get(connection: apsw.Connection, request: interface.Get) -> Record | None:
     partition, key = request.partition, request.key
-    for row in connection.execute(_GET, (request.container, identity_number(partition, key), partition, key)):
-        return record_of(row)
+    for row in connection.execute(_GET, (request.container, identity_number(partition, key))):
+        if row[0] == partition and row[1] == key:
+            return record_of(row[:-1])
+        if row[0] is None:
+            StalePlaces(connection).check(row[-1])
     return None
 
 
-def scan(connection: apsw.Connection, request: interface.Scan) -> list[Record]:
+def scan_in_steps(connection: apsw.Connection, request: interface.Scan) -> Steps[list[Record]]:
+    """A page of a scan. Between two steps other work may run."""
+    if request.order is Order.HASHED:
+        return (yield from _scan_hashed(connection, request))
     if request.order is Order.CREATED:
         return _page(_scan_created(connection, request))
-    if request.order is Order.HASHED:
-        return _page(_scan_hashed(connection, request))
     after = request.after.number if request.after else 0
     bindings = (request.container, after, request.lower, request.upper, request.limit)
     return _page(connection.execute(_CHANGED, bindings))
+
+
+def scan(connection: apsw.Connection, request: interface.Scan) -> list[Record]:
+    steps = scan_in_steps(connection, request)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return cast("list[Record]", end.value)
 
 
 def _scan_created(connection: apsw.Connection, request: interface.Scan) -> apsw.Cursor:
@@ -96,18 +134,39 @@ def _scan_created(connection: apsw.Connection, request: interface.Scan) -> apsw.
     return connection.execute(_CREATED_IN, (first, last, request.lower, request.upper, request.limit))
 
 
-def _scan_hashed(connection: apsw.Connection, request: interface.Scan) -> apsw.Cursor:
+def _scan_hashed(connection: apsw.Connection, request: interface.Scan) -> Steps[list[Record]]:
+    """A page in HASHED order, in steps: where many places are stale, each step passes some of them."""
     lower, upper, container = request.lower, request.upper, request.container
-    place, number = hash_number(lower), -1
+    place = hash_number(lower), -1
     if request.after:
         after = (hash_number(request.after.partition), row_id(container, request.after.number))
-        place, number = max((place, number), after)
-    if upper == lower + b"\0":
-        # No byte string lies between `lower` and `lower + b"\0"`: the range is exactly one partition.
-        first = number if place == hash_number(lower) else _LAST_HASH
-        return connection.execute(_PARTITION, (container, hash_number(lower), first, lower, request.limit))
+        place = max(place, after)
+    # No byte string lies between `lower` and `lower + b"\0"`: the range is exactly one partition.
+    single = upper == lower + b"\0"
     last = _LAST_HASH if upper is None else hash_number(upper)
-    return connection.execute(_HASHED, (container, place, number, last, lower, upper, request.limit))
+    page: list[Record] = []
+    size, limit = 0, max(request.limit, _STEP)
+    if single and place[0] != hash_number(lower):
+        return page
+    stale = StalePlaces(connection)
+    while True:
+        looked = 0
+        for row in connection.execute(
+            _PARTITION if single else _HASHED, (container, *place, last, lower, upper, limit)
+        ):
+            looked += 1
+            place = row[-2:]
+            if row[0] is None:
+                stale.check(place[1])
+                continue
+            page.append(record_of(row[:-2]))
+            size += len(row[2])
+            if len(page) == request.limit or size > interface.PAGE_BYTES:
+                return page
+        # A page is of one state: after other work may have run, it has to begin anew.
+        if page or looked < limit:
+            return page
+        yield
 
 
 def entry_owners(connection: apsw.Connection, request: interface.EntryOwners) -> list[Record]:
@@ -141,28 +200,50 @@ def fetch(connection: apsw.Connection, request: interface.Fetch) -> list[Record]
     return _page(row for id in ids for row in connection.execute(statement, (id,)))
 
 
-_WALKED = ", ".join(f"record.{column}" for column in COLUMNS.split(", "))
+def fetch_range(connection: apsw.Connection, request: interface.FetchRange) -> list[Record] | None:
+    """The caller sees to it that nothing is committed between the two reads."""
+    container, within = request.container, (request.range,)
+    seqs = seek_index(connection, interface.SeekIndex(container, request.index, within, request.limit))
+    if seqs is None:
+        return None
+    found = fetch(connection, interface.Fetch(container, seqs))
+    is_whole = len(found) == len(seqs) and sum([len(record.value) for record in found]) <= interface.PAGE_BYTES
+    return found if is_whole else None
+
+
+_WALK = (
+    f"SELECT entry.key, {_RECORD} FROM entry CROSS JOIN record ON record.id = entry.record"
+    " WHERE entry.container = ? AND entry.number = ?"
+)
 _WALKS = {
-    descending: f"SELECT entry.key, {_WALKED} FROM entry CROSS JOIN record ON record.id = entry.record"
-    " WHERE entry.container = ? AND entry.number = ? AND entry.key >= ? AND entry.key < ?"
-    f" AND (entry.key, entry.record) {'<' if descending else '>'} (?, ?)"
-    f" ORDER BY entry.key{' DESC' * descending}, entry.record{' DESC' * descending} LIMIT ?"
-    for descending in (False, True)
+    False: f"{_WALK} AND (entry.key, entry.record) > (?, ?) AND entry.key < ? ORDER BY entry.key, entry.record LIMIT ?",
+    True: f"{_WALK} AND (entry.key, entry.record) < (?, ?) AND entry.key >= ?"
+    " ORDER BY entry.key DESC, entry.record DESC LIMIT ?",
 }
+"""By direction. The side on which a page begins has one bound: of two, SQLite may seek by the one that is farther away, and
+step over all entries between.
+"""
 
 
 def scan_index(connection: apsw.Connection, request: interface.ScanIndex) -> list[tuple[bytes, Record]]:
-    key, seq = request.after or ((request.range.upper, 0) if request.descending else (b"", 0))
-    bounds = (request.range.lower, request.range.upper, key, row_id(request.container, seq))
+    first, last = request.range.lower, request.range.upper
+    if request.descending:
+        first, last = last, first
+    # No record has the number -1: the place before all entries of the first key, forwards, and behind them, backwards.
+    place = (first, -1)
+    if request.after is not None:
+        nearer = min if request.descending else max
+        place = nearer(place, (request.after[0], row_id(request.container, request.after[1])))
+    bounds = (*place, last)
     rows = connection.execute(_WALKS[request.descending], (request.container, request.index, *bounds, request.limit))
-    keys: list[bytes] = []
-    return list(zip(keys, _page(_split_keys(rows, keys)), strict=False))
-
-
-def _split_keys(rows: Iterable[tuple[Any, ...]], keys: list[bytes]) -> Iterator[tuple[Any, ...]]:
-    for key, *row in rows:
-        keys.append(key)
-        yield tuple(row)
+    page: list[tuple[bytes, Record]] = []
+    size = 0
+    for row in rows:
+        page.append((row[0], record_of(row[1:])))
+        size += len(row[3])
+        if size > interface.PAGE_BYTES:
+            break
+    return page
 
 
 _OWNERS = "SELECT DISTINCT record FROM entry WHERE record > ? AND record <= ? ORDER BY record LIMIT ?"
@@ -178,7 +259,7 @@ def entries(connection: apsw.Connection, request: interface.Entries) -> list[tup
 
 
 _DUE_IN_SLOT = (
-    f"SELECT {_WALKED} FROM entry CROSS JOIN record ON record.id = entry.record WHERE {_SLOT} AND entry.key <= ?3"
+    f"SELECT {_RECORD} FROM entry CROSS JOIN record ON record.id = entry.record WHERE {_SLOT} AND entry.key <= ?3"
     " AND (entry.key, entry.record) > (?4, ?5) ORDER BY entry.key, entry.record LIMIT ?6"
 )
 
@@ -311,6 +392,7 @@ ANSWERS: dict[type[interface.Read[Any]], Callable[[apsw.Connection, Any], Any]] 
     interface.Entries: entries,
     interface.SeekIndex: seek_index,
     interface.Fetch: fetch,
+    interface.FetchRange: fetch_range,
     interface.ScanIndex: scan_index,
     interface.Due: due,
     interface.NextDue: next_due,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 
 from mayflydb.model.record import Record
+from mayflydb.store.rows import SEQ_BITS
 
 BYTES = 16 * 1024 * 1024
 LARGEST = 64 * 1024
-OVERHEAD = 400
+OVERHEAD = 500
 """Bytes that a record takes besides its value, about."""
 
 LARGE_TRANSACTION = 4096
@@ -22,6 +24,8 @@ class RecordCache:
         self._limit = limit
         self._size = 0
         self._records: OrderedDict[tuple[int, bytes, bytes], Record] = OrderedDict()
+        # By number of the container and seq, for reads along an index.
+        self._places: dict[int, tuple[int, bytes, bytes]] = {}
         # A container is dropped in constant time: it gets another number, and the records under its old one age out.
         self._numbers: dict[int, int] = {}
         self._last = 0
@@ -34,6 +38,22 @@ class RecordCache:
             self._records.move_to_end(identity)
         return record
 
+    def get_all(self, container: int, seqs: Sequence[int]) -> list[Record | None]:
+        """The records with these seqs; None for each that is not in the cache."""
+        number = self._numbers.get(container)
+        if number is None:
+            return [None] * len(seqs)
+        base, places, records = number << SEQ_BITS, self._places, self._records
+        found: list[Record | None] = []
+        for seq in seqs:
+            identity = places.get(base | seq)
+            if identity is None:
+                found.append(None)
+            else:
+                records.move_to_end(identity)
+                found.append(records[identity])
+        return found
+
     def keep(self, container: int, record: Record) -> None:
         """Cache a record as it was committed."""
         number = self._numbers.get(container)
@@ -42,23 +62,37 @@ class RecordCache:
         identity = (number, record.partition, record.key)
         before = self._records.get(identity)
         size = len(record.value)
+        place = number << SEQ_BITS | record.seq
         if before is not None:
             self._size += size - len(before.value)
             self._records.move_to_end(identity)
+            if before.seq != record.seq:
+                self._forget_place(identity, before)
         else:
             self._size += size + OVERHEAD
         self._records[identity] = record
+        self._places[place] = identity
         # Added and removed again, so that an older version of the record is gone too.
         if size > LARGEST:
             self.forget(container, record.partition, record.key)
         while self._size > self._limit:
-            self._size -= len(self._records.popitem(last=False)[1].value) + OVERHEAD
+            oldest, dropped = self._records.popitem(last=False)
+            self._size -= len(dropped.value) + OVERHEAD
+            self._forget_place(oldest, dropped)
 
     def forget(self, container: int, partition: bytes, key: bytes) -> None:
         """Drop a record that was removed or replaced."""
-        old = self._records.pop((self._numbers.get(container, 0), partition, key), None)
+        identity = (self._numbers.get(container, 0), partition, key)
+        old = self._records.pop(identity, None)
         if old is not None:
             self._size -= len(old.value) + OVERHEAD
+            self._forget_place(identity, old)
+
+    def _forget_place(self, identity: tuple[int, bytes, bytes], record: Record) -> None:
+        place = identity[0] << SEQ_BITS | record.seq
+        # A record that was given another key has the same seq, and may be cached by now.
+        if self._places.get(place) == identity:
+            del self._places[place]
 
     def forget_container(self, container: int) -> None:
         """Drop all records of a container, of which some were removed."""
@@ -67,6 +101,7 @@ class RecordCache:
     def clear(self) -> None:
         """Drop everything."""
         self._records.clear()
+        self._places.clear()
         self._numbers.clear()
         self._size = 0
 
@@ -80,13 +115,19 @@ class PendingRecords:
         self._swept: set[int] = set()
         self._all_gone = False
 
+    @property
+    def is_empty(self) -> bool:
+        """True if the transaction has changed no record so far."""
+        return not (self._records or self._swept or self._all_gone)
+
     def get(self, container: int, partition: bytes, key: bytes) -> Record | None:
         """A record as the transaction sees it; None: read the tables. LookupError if the transaction has removed the record."""
-        record = self._records.get((container, partition, key))
-        if record is not None:
-            return record
-        if (container, partition, key) in self._records:
-            raise LookupError
+        if self._records:
+            record = self._records.get((container, partition, key))
+            if record is not None:
+                return record
+            if (container, partition, key) in self._records:
+                raise LookupError
         if self._all_gone or container in self._swept:
             return None
         return self._recent.get(container, partition, key)

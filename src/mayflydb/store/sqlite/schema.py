@@ -8,16 +8,17 @@ creation:
     |  container   |          seq          |
     +--------------+-----------------------+
 
-Two partial indexes are the due paths: no deadline is stored, so a change of a rule touches no record. Lookups by partition or by
-identity go by 64-bit numbers and then compare in full: narrow index entries halve the pages that a random insert or delete
-touches.
+Two partial indexes are the due paths: no deadline is stored, so a change of a rule touches no record. Rows and indexes of
+`record` lie in the order of writes, which is about that of purges. Lookups by partition or by identity go through `directory`, by
+64-bit numbers, and then compare in full: narrow places halve the pages that a random insert touches. `purged` has the ranges of
+ids of purged records whose places in the directory are still there.
 """
 
 from __future__ import annotations
 
 from mayflydb.store.rows import SEQ_BITS
 
-FORMAT = 4
+FORMAT = 5
 
 COLUMNS = "partition, key, value, written, anchor, override, lsn, id, exact_anchor, checksum"
 """The columns that `record_of` takes."""
@@ -46,8 +47,26 @@ open it.
 _PAGES = "SELECT 1"
 """Format 4 has page checksums, which older versions would not keep up, and eras (`log_origin`)."""
 
-MIGRATIONS = {1: _HISTORY, 2: _DATES, 3: _PAGES}
-"""Format -> the one statement that makes it the next format."""
+IDENTITY, HASH = 0, 1
+"""Kinds of places in the directory."""
+
+_DIRECTORY = """CREATE TABLE directory(
+    container INTEGER NOT NULL, kind INTEGER NOT NULL, number INTEGER NOT NULL, record INTEGER NOT NULL,
+    PRIMARY KEY(container, kind, number, record)) WITHOUT ROWID;
+CREATE TABLE purged(first INTEGER PRIMARY KEY, last INTEGER NOT NULL)"""
+
+# The old indexes give the order of the new tree, so that it is filled from its first page to its last.
+_PLACES = f"""{_DIRECTORY};
+INSERT INTO directory(container, kind, number, record)
+    SELECT container, {IDENTITY}, identity, id FROM record INDEXED BY record_identity ORDER BY container, identity, id;
+DROP INDEX record_identity;
+INSERT INTO directory(container, kind, number, record)
+    SELECT container, {HASH}, hash, id FROM record INDEXED BY record_hash ORDER BY container, hash, id;
+DROP INDEX record_hash"""
+"""Format 5 has the directory in the place of two indexes of `record`."""
+
+MIGRATIONS = {1: _HISTORY, 2: _DATES, 3: _PAGES, 4: _PLACES}
+"""Format -> the statements that make it the next format."""
 
 TABLES = f"""
 CREATE TABLE meta(name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
@@ -61,12 +80,11 @@ CREATE TABLE record(
     partition BLOB NOT NULL, key BLOB NOT NULL,
     written INTEGER NOT NULL, anchor INTEGER, override INTEGER, lsn INTEGER NOT NULL,
     exact_anchor TEXT, checksum INTEGER NOT NULL, value BLOB NOT NULL);
-CREATE INDEX record_identity ON record(container, identity);
-CREATE INDEX record_hash ON record(container, hash);
 CREATE INDEX record_lsn ON record(container, lsn);
 CREATE INDEX record_anchor ON record(container, anchor) WHERE {HAS_DEFAULT_TTL};
 CREATE INDEX record_deadline ON record(container, {DEADLINE}) WHERE {HAS_OWN_TTL};
 CREATE INDEX record_ignored ON record(container) WHERE override = 0;
+{_DIRECTORY};
 CREATE TABLE entry(
     container INTEGER NOT NULL, number INTEGER NOT NULL, key BLOB NOT NULL, record INTEGER NOT NULL,
     PRIMARY KEY(container, number, key, record)) WITHOUT ROWID;
@@ -80,7 +98,10 @@ CREATE TABLE expiry(
 """
 
 # The records that one sweep removes, in the order of their expiry. A temporary table stays in memory (temp_store).
-CHOSEN = "CREATE TEMP TABLE chosen(n INTEGER PRIMARY KEY, id INTEGER NOT NULL, anchor INTEGER)"
+CHOSEN = (
+    "CREATE TEMP TABLE chosen(n INTEGER PRIMARY KEY, id INTEGER NOT NULL, size INTEGER NOT NULL, anchor INTEGER,"
+    " partition BLOB, key BLOB, lsn INTEGER, override INTEGER)"
+)
 
 
 def row_id(container: int, seq: int) -> int:

@@ -119,6 +119,10 @@ class Space:
         self._refused += 1
         return OutOfSpace(f"The disk of the store is full: {self._describe()}. Nothing was written.")
 
+    def room(self) -> int:
+        """Return the free bytes above the limit. Errors: OSError."""
+        return self._volume.free() - self._limits.least
+
     def facts(self) -> DiskFacts:
         """Return the present state. Errors: OSError."""
         free, limits = self._volume.free(), self._limits

@@ -7,6 +7,9 @@ import logging
 import os
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from operator import attrgetter
+from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import apsw
@@ -15,24 +18,31 @@ from mayflydb.clock import Stopwatch, monotonic_us
 from mayflydb.model.errors import Corrupt, Unavailable
 from mayflydb.model.record import Record
 from mayflydb.store.interface import (
+    PAGE_BYTES,
     ChildRows,
     Committed,
     Decision,
     DiskFacts,
+    Fetch,
+    FetchRange,
     FindRow,
     Get,
     KnownDamage,
     LoadRow,
     Outcome,
     Read,
+    Scan,
+    SeekIndex,
     Urgency,
 )
 from mayflydb.store.sqlite.checkpoint import WriteAheadLog
 from mayflydb.store.sqlite.connection import check_library, open_file, open_memory
-from mayflydb.store.sqlite.damage import describe, is_damage
+from mayflydb.store.sqlite.damage import READ_ERRORS, describe, is_damage
 from mayflydb.store.sqlite.data_file import DataFile
+from mayflydb.store.sqlite.directory_rounds import LONGEST_STEP, LONGEST_STEP_ON_LOOP, DirectoryRounds
 from mayflydb.store.sqlite.prepare import prepare
-from mayflydb.store.sqlite.reads import ANSWERS, SLOW, get
+from mayflydb.store.sqlite.reads import ANSWERS, SLOW, fetch, fetch_range, get, scan_in_steps, seek_index
+from mayflydb.store.sqlite.snapshots import DirectoryPlaces, MemoryPlaces, SqliteSnapshots
 from mayflydb.store.sqlite.space import Space, SpaceLimits, is_full
 from mayflydb.store.sqlite.transaction import Transaction
 from mayflydb.store.sqlite.volume import FileVolume, Volume
@@ -41,6 +51,8 @@ from mayflydb.store.sqlite.writer import Writer, error_code
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
+
+_SEQ = attrgetter("seq")
 
 WATCH_SECONDS = 0.4
 """The interval of looks at the file. An overwritten file is noticed at the second look, so each change within a second."""
@@ -84,6 +96,9 @@ class SqliteStore:
         log = WriteAheadLog(connection, halt, damage, is_own, reserve, self._interrupt) if self._durable else None
         self._log = log
         self._writer = Writer(transaction, log, self._writing, halt, stopwatch, space)
+        longest = LONGEST_STEP if self._shared else LONGEST_STEP_ON_LOOP
+        self._rounds = DirectoryRounds(connection, transaction.stale, self._writer.submit, longest)
+        self._rounds.start()
 
     @classmethod
     async def open(
@@ -179,6 +194,8 @@ class SqliteStore:
             await self._writer.wait_for_commit()
         if kind is Get:
             return self._get(request)  # type: ignore[arg-type, return-value]  # Get is a Read[Record | None].
+        if kind is FetchRange:
+            return self._fetch_range(request)  # type: ignore[arg-type, return-value]
         find = ANSWERS.get(kind)
         if find is None:
             return self._read_memory(request)
@@ -186,11 +203,38 @@ class SqliteStore:
         try:
             if kind in SLOW and self._shared:
                 answer = await asyncio.get_running_loop().run_in_executor(self._counting, self._count, request)
+            elif kind is Scan:
+                answer = await self._scan(request)  # type: ignore[arg-type, assignment]  # Its type was just compared.
             else:
                 answer = find(self._reader, request)
-        except (apsw.Error, Corrupt) as error:
+        except READ_ERRORS as error:
             raise self._read_error(error) from error
         return answer
+
+    async def _scan(self, request: Scan) -> list[Record]:
+        steps = scan_in_steps(self._reader, request)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                found: list[Record] = end.value
+                return found
+            await asyncio.sleep(0)
+            await self._writer.wait_for_commit()
+
+    def snapshots(self) -> SqliteSnapshots:
+        """Return the snapshots of this store: beside its file, or in memory."""
+        file = self._file
+        if file is None:
+            return SqliteSnapshots(self._transaction, MemoryPlaces(), self._writer.run_alone, None)
+        space = Space(FileVolume(file.path), SpaceLimits(0, 0), monotonic_us) if self._space is None else self._space
+        places = DirectoryPlaces(Path(f"{file.path}-snapshots"), file.vfs(), space.room)
+        connect = partial(open_file, str(file.path), file.vfs())
+        return SqliteSnapshots(self._transaction, places, self._writer.run_alone, connect)
+
+    def find_kept(self, container: int, partition: bytes, key: bytes) -> Record | None:
+        """Return a committed record that is kept as an object; None: `read` tells."""
+        return None if self._lost is not None else self._transaction.recent.get(container, partition, key)
 
     def _is_cached(self, request: Read[Any]) -> bool:
         """Return whether the answer is in the cache of records, which holds committed ones alone."""
@@ -204,13 +248,45 @@ class SqliteStore:
             # Read and cached without a wait in between: a commit cannot publish a newer version before this one is cached.
             try:
                 record = get(self._reader, request)
-            except (apsw.Error, Corrupt) as error:
+            except READ_ERRORS as error:
                 raise self._read_error(error) from error
             if record is None:
                 self._transaction.damage.refuse_absence()
             else:
                 recent.keep(request.container, record)
         return record
+
+    def _fetch_range(self, request: FetchRange) -> list[Record] | None:
+        reader, transaction, container = self._reader, self._transaction, request.container
+        try:
+            seqs = seek_index(reader, SeekIndex(container, request.index, (request.range,), request.limit))
+            if not seqs:
+                return None if seqs is None else []
+            found = transaction.recent.get_all(container, seqs)
+            missing = tuple([seq for seq, record in zip(seqs, found, strict=True) if record is None])
+            read = fetch(reader, Fetch(container, missing)) if missing else []
+            if not transaction.is_published:
+                # A commit on the writer's thread may lie between the two reads, and be newer than the cache.
+                return self._fetch_range_at_once(request)
+        except READ_ERRORS as error:
+            raise self._read_error(error) from error
+        if len(read) < len(missing):
+            return None
+        records: list[Record] = [record for record in found if record is not None]
+        if read:
+            for record in read:
+                transaction.recent.keep(container, record)
+            records = sorted([*records, *read], key=_SEQ)
+        return records if sum([len(record.value) for record in records]) <= PAGE_BYTES else None
+
+    def _fetch_range_at_once(self, request: FetchRange) -> list[Record] | None:
+        """Read entries and records as one consistent view of the file."""
+        # In memory, nothing is read while a transaction is under way, so there is none to nest in.
+        self._reader.execute("BEGIN")
+        try:
+            return fetch_range(self._reader, request)
+        finally:
+            self._reader.execute("COMMIT")
 
     def _count(self, request: Read[T]) -> T:
         # A connection of its own: the reader's belongs to the event loop, which goes on reading meanwhile.
@@ -260,8 +336,14 @@ class SqliteStore:
 
         await self._writer.submit(everything, "user")
 
-    def _read_error(self, error: apsw.Error | Corrupt) -> Corrupt | Unavailable:
-        if isinstance(error, Corrupt) or is_damage(error):
+    def _give_back_numbers(self) -> Decision[None]:
+        """Store the last numbers of the containers; where that fails, those that were reserved become gaps."""
+        self._transaction.give_back_numbers()
+        return Outcome((), None)
+        yield
+
+    def _read_error(self, error: Exception) -> Corrupt | Unavailable:
+        if is_damage(error):
             self._transaction.damage.note(error)
             return Corrupt(f"the store file is damaged: {describe(error)}")
         if isinstance(error, apsw.InterruptError):
@@ -271,7 +353,9 @@ class SqliteStore:
     async def close(self) -> None:
         if self._watching is not None:
             self._watching.cancel()
-        await self._writer.close()
+        await self._rounds.close()
+        has_reserved = self._durable and self._transaction.catalog.has_reserved
+        await self._writer.close(self._give_back_numbers if has_reserved else None)
         if self._log is not None:
             # An empty log makes the file complete by itself: it can be copied after a clean stop.
             self._log.checkpoint(apsw.SQLITE_CHECKPOINT_TRUNCATE)

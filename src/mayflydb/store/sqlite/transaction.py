@@ -11,16 +11,21 @@ import apsw
 from mayflydb.model.errors import Corrupt
 from mayflydb.model.record import Record
 from mayflydb.store import interface
+from mayflydb.store.sqlite import directory
 from mayflydb.store.sqlite.catalog import Catalog
-from mayflydb.store.sqlite.changes import APPLY, insert_all
+from mayflydb.store.sqlite.changes import APPLY, insert_all, new_state, put, replace_all, replaces_alone
 from mayflydb.store.sqlite.counters import Counters
-from mayflydb.store.sqlite.damage import Damage
-from mayflydb.store.sqlite.reads import ANSWERS, get
+from mayflydb.store.sqlite.damage import UNREADABLE, Damage, describe
+from mayflydb.store.sqlite.directory_rounds import StaleRecords
+from mayflydb.store.sqlite.reads import ANSWERS, get, scan_in_steps
 from mayflydb.store.sqlite.record_cache import PendingRecords, RecordCache
 from mayflydb.store.sqlite.schema import CHOSEN
 from mayflydb.store.sqlite.space import Space, grows
 
 T = TypeVar("T")
+
+CONTENT: Final = ("record", "directory", "purged", "entry", "expiry", "history", "catalog", "dropped", "setting")
+"""The tables of what is stored. `meta` is about the file."""
 
 STEP: Final = 64
 """Reads or changes after which `run` yields, so that its caller may give back the event loop."""
@@ -39,21 +44,23 @@ class Transaction:
         self.catalog = Catalog.load(connection)
         self._counters = counters = Counters(self.catalog)
         self._own_answers: dict[type, Callable[[Any], Any]] = {
-            interface.LoadRow: lambda request: counters.with_counters(self.catalog.row_now(request.id)),
+            interface.LoadRow: counters.row,
             interface.FindRow: lambda request: counters.with_counters(
                 self.catalog.find_now(request.parent, request.name)
             ),
             interface.ChildRows: lambda request: [
                 counters.with_counters(row) for row in self.catalog.children_now(request.parent)
             ],
-            interface.Allocate: lambda request: counters.allocate(request.container, request.seq),
+            interface.Allocate: counters.allocate,
             interface.NewId: self._new_id,
-            interface.Get: self._get,
         }
         self.changed = False
+        # Records to replace. One statement for those of several decisions takes less than one for each.
+        self._replacements: list[tuple[Any, ...]] = []
         self.damage = Damage()
         self.recent = RecordCache()
         self._pending = PendingRecords(self.recent)
+        self.stale = StaleRecords(connection)
         connection.execute(CHOSEN)
         self._next_id = self._meta("next_id")
         self.commit_seq = self._meta("commit_seq")
@@ -75,11 +82,37 @@ class Transaction:
         """Decide and apply, in steps. An exception of the decision itself comes before its first change, so it leaves no
         trace.
         """
-        outcome = yield from self._drive(decide())
-        if self.space is not None and self.space.is_short and grows(outcome.changes, self._has_row):
-            raise self.space.refuse()
-        purged: list[interface.Purged] = []
+        decision, answer, number = decide(), None, 0
+        outcome: interface.Outcome[T] | None = None
+        while outcome is None:
+            try:
+                request = decision.send(answer)
+            except StopIteration as end:
+                outcome = end.value
+                continue
+            try:
+                if type(request) is interface.Scan:
+                    self._flush()
+                    answer = yield from scan_in_steps(self.connection, request)
+                else:
+                    answer = self._answer(request)
+            except Corrupt as error:
+                self.damage.note(error)
+                raise
+            except UNREADABLE as error:
+                self.damage.note(error)
+                raise Corrupt(f"the store file is damaged: {describe(error)}") from error
+            number += 1
+            if not number % STEP:
+                yield
         changes = outcome.changes
+        if self.space is not None and self.space.is_short and grows(changes, self._has_row):
+            raise self.space.refuse()
+        if len(changes) == 1:
+            # Nearly every decision: one change of one record.
+            done = self._apply(changes[0])
+            return outcome.reply, () if done is None else (done,)
+        purged: list[interface.Purged] = []
         for first in range(0, len(changes), STEP):
             if first:
                 yield
@@ -97,41 +130,38 @@ class Transaction:
                 yield from [done for change in run if (done := self._apply(change)) is not None]
                 continue
             self.changed = True
+            self._flush()
             puts = cast("list[interface.Put]", list(run))
-            for put in puts:
-                self._pending.put(put.container, put.record)
+            for each in puts:
+                self._pending.put(each.container, each.record)
             insert_all(self.connection, puts)
 
-    def _drive(self, decision: interface.Decision[T]) -> Generator[None, None, interface.Outcome[T]]:
-        answer: Any = None
-        number = 0
-        while True:
-            try:
-                request = decision.send(answer)
-            except StopIteration as end:
-                outcome: interface.Outcome[T] = end.value
-                return outcome
-            try:
-                answer = self._answer(request)
-            except Corrupt as error:
-                self.damage.note(error)
-                raise
-            number += 1
-            if not number % STEP:
-                yield
-
     def _answer(self, request: interface.Read[Any]) -> Any:
-        own = self._own_answers.get(type(request))
-        return ANSWERS[type(request)](self.connection, request) if own is None else own(request)
+        kind = type(request)
+        if kind is interface.Get:
+            return self._get(request)  # type: ignore[arg-type]  # Its type was just compared.
+        own = self._own_answers.get(kind)
+        if own is not None:
+            return own(request)
+        self._flush()
+        return ANSWERS[kind](self.connection, request)
 
     def _get(self, request: interface.Get) -> Record | None:
         try:
             record = self._pending.get(request.container, request.partition, request.key)
         except LookupError:
             return None
-        if record is None and (record := get(self.connection, request)) is None:
-            self.damage.refuse_absence()
+        if record is None:
+            self._flush()
+            record = get(self.connection, request)
+            if record is None:
+                self.damage.refuse_absence()
         return record
+
+    @property
+    def is_published(self) -> bool:
+        """True if `recent` is as new as the tables: no transaction has changed records since the last `publish`."""
+        return self._pending.is_empty
 
     def _has_row(self, id: int) -> bool:
         return self.catalog.row_now(id) is not None
@@ -145,20 +175,42 @@ class Transaction:
         self.changed = True
         if isinstance(change, interface.Put):
             self._pending.put(change.container, change.record)
-        elif isinstance(change, interface.Delete):
+            if replaces_alone(change):
+                self._replacements.append(new_state(change))
+                if len(self._replacements) >= STEP:
+                    self._flush()
+                return None
+            self._flush()
+            put(self.connection, self._counters, change)
+            return None
+        self._flush()
+        if isinstance(change, interface.Delete):
             self._pending.delete(change.container, change.record)
         elif isinstance(change, interface.Purge | interface.ClearDropped):
             self._pending.sweep(change.container)
+            done = APPLY[type(change)](self.connection, self._counters, change)
+            if done is not None and done.records >= directory.FEWEST_STALE:
+                self.stale.note(change.container, done.records)
+            return done
         elif isinstance(change, interface.PutRow):
             self.catalog.put(self.connection, change.row)
             return None
         elif isinstance(change, interface.DropRow):
             self.catalog.drop(self.connection, change.id)
+            self._counters.drop(change.id)
             return None
         return APPLY[type(change)](self.connection, self._counters, change)
 
+    def _flush(self) -> None:
+        """Make the replacements that were put off."""
+        rows = self._replacements
+        if rows:
+            self._replacements = []
+            replace_all(self.connection, rows)
+
     def prepare(self) -> None:
         """Write everything that belongs to the transaction, up to the COMMIT itself."""
+        self._flush()
         self._counters.save(self.connection)
         self.connection.execute("UPDATE meta SET value = ? WHERE name = 'commit_seq'", (self.commit_seq + 1,))
         if self.connection.changes() != 1:
@@ -170,6 +222,7 @@ class Transaction:
         self.commit_seq += 1
         self.catalog.commit()
         self._pending.commit()
+        self.stale.commit()
 
     @property
     def stored_commit_seq(self) -> int:
@@ -180,17 +233,92 @@ class Transaction:
         """Undo everything since `begin`. Harmless when SQLite has rolled back already."""
         if self.connection.in_transaction:
             self.connection.execute("ROLLBACK")
+        self._replacements.clear()
         self._counters.forget()
         self.catalog.rollback()
         self._pending.rollback()
+        self.stale.rollback()
         self._next_id = self._meta("next_id")
+
+    def give_back_numbers(self) -> None:
+        """Let this commit, and those that follow, store the last numbers of the containers instead of reserved ones."""
+        self._counters.give_back()
 
     def remove_all(self) -> None:
         """Remove all rows. Ids go on from where they are, so that no id of a removed row comes again."""
-        for table in ("record", "entry", "expiry", "history", "catalog", "dropped", "setting"):
+        self._replacements.clear()
+        for table in CONTENT:
             self.connection.execute(f"DELETE FROM {table}")
         self.catalog.clear()
+        self._counters.forget()
         self._pending.remove_all()
+
+    def replace_all_by(self, address: str, kept: Sequence[str], rising: Sequence[str]) -> list[interface.CatalogRow]:
+        """Replace all rows by those of a copy of this or another store, in a transaction of its own. Return the new catalogue.
+
+        `kept`: named numbers that stay; `rising`: those of which the larger value stays. The numbers of containers go on behind
+        those that were given out: what was read before with such a number must not be taken for what is written afterwards.
+        `renew` publishes the change. Errors: apsw.Error, and nothing was done; Corrupt for a copy with other tables.
+        """
+        connection = self.connection
+        connection.execute("ATTACH ? AS copy", (address,))
+        try:
+            self.begin()
+            try:
+                self._check_tables()
+                self._replace_rows(kept, rising)
+                self.prepare()
+                rows = Catalog.read_rows(connection)
+                connection.execute("COMMIT")
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+        finally:
+            connection.execute("DETACH copy")
+        return rows
+
+    def _check_tables(self) -> None:
+        for table in CONTENT:
+            here, there = (
+                self.connection.execute("SELECT name FROM pragma_table_info(?, ?)", (table, schema)).fetchall()
+                for schema in ("main", "copy")
+            )
+            if here != there:
+                raise Corrupt(f"the table {table} of the copy has other columns")
+
+    def _replace_rows(self, kept: Sequence[str], rising: Sequence[str]) -> None:
+        connection = self.connection
+        numbers = {str(name): value for name, value in connection.execute("SELECT name, value FROM setting")}
+        given = connection.execute("SELECT lsn, seq, id FROM catalog").fetchall()
+        for table in CONTENT:
+            connection.execute(f"DELETE FROM main.{table}")
+            # Between equal tables, of which one is empty, SQLite copies whole trees.
+            connection.execute(f"INSERT INTO main.{table} SELECT * FROM copy.{table}")
+        # One more: even where nothing was written since, answers that are kept by number are those of another content.
+        connection.executemany("UPDATE catalog SET lsn = max(lsn, ?), seq = max(seq, ?) WHERE id = ?", given)
+        connection.execute("UPDATE catalog SET lsn = lsn + 1")
+        for name in kept:
+            connection.execute("DELETE FROM setting WHERE name = ?", (name,))
+        for name in (*kept, *rising):
+            if name in numbers:
+                connection.execute(
+                    "INSERT INTO setting VALUES(?, ?) ON CONFLICT(name) DO UPDATE SET value = max(value, excluded.value)",
+                    (name, numbers[name]),
+                )
+        connection.execute(
+            "UPDATE main.meta SET value = max(value, (SELECT value FROM copy.meta WHERE name = 'next_id'))"
+            " WHERE name = 'next_id'"
+        )
+
+    def renew(self, rows: Sequence[interface.CatalogRow]) -> None:
+        """Publish what `replace_all_by` has committed. `rows`: the catalogue."""
+        self.commit_seq += 1
+        self._next_id = self._meta("next_id")
+        self._counters.forget()
+        self.catalog.replace(rows)
+        self._pending.remove_all()
+        self._pending.commit()
+        self.stale.reload(self.connection)
 
 
 def _is_insert(change: interface.Change) -> bool:

@@ -64,6 +64,7 @@ class Writer:
         self._stopwatch = stopwatch
         self._queues = WriteQueues(stopwatch)
         self._must_checkpoint = False
+        self._alone: deque[tuple[Callable[[], Any], Callable[[Any], None], asyncio.Future[Any]]] = deque()
         self._commit_speed = CommitSpeed()
         self._loop = asyncio.get_running_loop()
         self._task = self._loop.create_task(self._run(), name="writer")
@@ -72,16 +73,49 @@ class Writer:
         """Queue a decision and wait for its commit."""
         return self._queues.submit(decide, urgency)
 
+    async def run_alone(self, work: Callable[[], T], publish: Callable[[T], None] = lambda done: None) -> T:
+        """Run work that uses the writer's connection, on a thread, between two transactions. Reads wait meanwhile.
+
+        `publish`: called with its result before they go on, also if the caller has left. Errors: those of the work;
+        Unavailable if the writer is closing.
+        """
+        if self._queues.closing or self._task.done():
+            raise Unavailable("the store is closing")
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._alone.append((work, publish, future))
+        self._queues.wake()
+        return await future
+
+    async def _run_all_alone(self) -> None:
+        while self._alone:
+            work, publish, future = self._alone.popleft()
+            if future.cancelled():
+                continue
+            self.uncommitted = self._loop.create_future()
+            try:
+                done = await self._loop.run_in_executor(self._thread, work)
+                publish(done)
+            except Exception as error:  # noqa: BLE001 -- it is the caller's.
+                if not future.done():
+                    future.set_exception(error)
+            else:
+                if not future.done():
+                    future.set_result(done)
+            finally:
+                self._release_readers()
+
     def abandon_file(self, reason: str) -> None:
         """Refuse all writes from now on: the file was taken away. The log is copied into it."""
         self._must_checkpoint = True
         self._space = None
         self._queues.refuse(reason)
 
-    async def close(self) -> None:
-        """Finish the writes that are queued; refuse later ones."""
-        self._queues.close()
+    async def close(self, last: Callable[[], Decision[Any]] | None = None) -> None:
+        """Finish the writes that are queued, and then `last`; refuse later ones."""
+        self._queues.close(last)
         await self._task
+        while self._alone:
+            self._alone.popleft()[2].cancel()
 
     async def _run(self) -> None:
         try:
@@ -95,6 +129,7 @@ class Writer:
         queues = self._queues
         while not (queues.closing and queues.next_urgency() is None):
             await queues.wait_for_work()
+            await self._run_all_alone()
             if self._must_checkpoint and self._log is not None:
                 # A renamed file gets all acknowledged writes: its log was perhaps not renamed with it.
                 self._must_checkpoint = False
@@ -113,6 +148,7 @@ class Writer:
                     await self._run_on_thread(self._log.maintain)
                 if self._is_look_due():
                     await self._look_at_disk()
+                await self._run_all_alone()
 
     def _is_look_due(self) -> bool:
         return self._space is not None and self._log is not None and self._space.is_due(self._log.written)
@@ -319,6 +355,6 @@ def _failure_before_commit(job: QueuedWrite, error: apsw.Error) -> MayflyError:
     return (Corrupt if is_damage(error) else Unavailable)(f"the store could not write: {describe(error)}")
 
 
-def error_code(error: apsw.Error) -> int:
+def error_code(error: BaseException) -> int:
     """SQLite's extended result code."""
     return int(getattr(error, "extendedresult", 0))

@@ -25,7 +25,7 @@ from mayflydb.store.rows import (
     version_of,
 )
 from mayflydb.store.sqlite.doctor.source import rows_by_id
-from mayflydb.store.sqlite.schema import COLUMNS
+from mayflydb.store.sqlite.schema import COLUMNS, HASH, IDENTITY
 
 RECORD = f"{COLUMNS.replace('id, ', '')}, container, hash, identity"
 """The columns of a record beside its id."""
@@ -51,6 +51,7 @@ class Contents:
         for check in (
             self._check_catalogue,
             self._check_records,
+            self._check_directory,
             self._check_entries,
             self._check_unique,
             self._check_events,
@@ -115,6 +116,19 @@ class Contents:
             # The tree no longer leads to these records: only indexes name them.
             self._tally.add("record", "records are named by an index and cannot be read", mending="lost", count=lost)
         self._report("records", self.records, total)
+
+    def _check_directory(self) -> None:
+        if not has_directory(self._connection):
+            return
+        for id, identity, hash in self._connection.execute(PLACES_MISSING):
+            kinds = " and ".join(name for name, found in (("identity", identity), ("partition", hash)) if not found)
+            text = "records cannot be found by their lookups: the directory lacks them"
+            self._tally.add("structure", text, f"{self._describe_record(id)}, by its {kinds}")
+        for (id,) in self._connection.execute(PLACES_WRONG):
+            text = "places in the directory name a record that is not there, or has another number"
+            self._tally.add("structure", text, self._describe_record(id))
+        for (id,) in self._connection.execute(PURGED_LIVING):
+            self._tally.add("structure", "records are there and noted as purged", self._describe_record(id))
 
     def _check_dates(self, container: int, id: int, record: Record) -> None:
         slots = self.facts.get(container, Facts()).slots
@@ -258,18 +272,55 @@ def _words(name: str) -> str:
     return name.removeprefix("_check_")
 
 
-_INDEXES = ("record_identity", "record_hash", "record_lsn")
-"""The indexes that name every record."""
+_IS_PURGED = "coalesce((SELECT last FROM purged WHERE first <= {0} ORDER BY first DESC LIMIT 1), -1) >= {0}"
+"""True for the id of a purged record that still has places in the directory."""
+
+_HAS_PLACE = (
+    "EXISTS (SELECT 1 FROM directory WHERE container = record.container AND kind = {} AND number = record.{}"
+    " AND record = record.id)"
+)
+# Contradictions between the directory and the records.
+PLACES_MISSING = (
+    f"SELECT id, identified, hashed FROM (SELECT id, {_HAS_PLACE.format(IDENTITY, 'identity')} AS identified,"
+    f" {_HAS_PLACE.format(HASH, 'hash')} AS hashed FROM record NOT INDEXED) WHERE NOT (identified AND hashed)"
+)
+PLACES_WRONG = (
+    "SELECT directory.record FROM directory LEFT JOIN record NOT INDEXED ON record.id = directory.record"
+    f" WHERE CASE WHEN record.id IS NULL THEN NOT {_IS_PURGED.format('directory.record')}"
+    f" ELSE number <> CASE kind WHEN {IDENTITY} THEN record.identity WHEN {HASH} THEN record.hash END"
+    " OR directory.container <> record.container END"
+)
+PURGED_LIVING = (
+    "SELECT record.id FROM purged CROSS JOIN record NOT INDEXED ON record.id BETWEEN purged.first AND purged.last"
+)
+_NAMED = {"record_lsn": "FROM record INDEXED BY record_lsn WHERE container > 0"}
+_NAMED_BEFORE_5 = {
+    name: f"FROM record INDEXED BY {name} WHERE container > 0" for name in ("record_identity", "record_hash")
+}
+_NAMED_SINCE_5 = {
+    str(kind): f"FROM (SELECT record AS id, kind FROM directory WHERE container > 0) WHERE kind = {kind}"
+    f" AND NOT {_IS_PURGED.format('id')}"
+    for kind in (IDENTITY, HASH)
+}
+
+
+def has_directory(connection: apsw.Connection) -> bool:
+    """Return True if a file has the directory, which format 5 brought."""
+    return connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'directory'").get is not None
+
+
+def _sources(connection: apsw.Connection) -> list[str]:
+    """The indexes that name every record, and the directory."""
+    other = _NAMED_SINCE_5 if has_directory(connection) else _NAMED_BEFORE_5
+    return [*other.values(), *_NAMED.values()]
 
 
 def index_counts(connection: apsw.Connection) -> set[int | None]:
     """Return the numbers of records that the indexes name, and None for an unreadable one: one number if all is well."""
     found: set[int | None] = set()
-    for index in _INDEXES:
+    for source in _sources(connection):
         try:
-            found.add(
-                int(connection.execute(f"SELECT count(*) FROM record INDEXED BY {index} WHERE container > 0").get)
-            )
+            found.add(int(connection.execute(f"SELECT count(*) {source}").get))
         except apsw.Error:
             found.add(None)
     return found
@@ -277,9 +328,9 @@ def index_counts(connection: apsw.Connection) -> set[int | None]:
 
 def lost_ids(connection: apsw.Connection) -> Iterator[int]:
     """Yield the ids of records that an index names; an id may come several times."""
-    for index in _INDEXES:
+    for source in _sources(connection):
         try:
-            for (id,) in connection.execute(f"SELECT id FROM record INDEXED BY {index} WHERE container > 0"):
+            for (id,) in connection.execute(f"SELECT id {source}"):
                 if isinstance(id, int):
                     yield id
         except apsw.Error:

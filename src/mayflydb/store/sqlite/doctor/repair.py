@@ -30,6 +30,7 @@ from mayflydb.store.rows import (
     state_columns,
 )
 from mayflydb.store.sqlite.connection import check_library, open_file
+from mayflydb.store.sqlite.directory import ADD, places_of
 from mayflydb.store.sqlite.doctor.contents import RECORD, index_counts, is_version, lost_ids, read_record
 from mayflydb.store.sqlite.doctor.examination import format_of
 from mayflydb.store.sqlite.doctor.source import ReadOnlyFile, row_at, rows_by_id, rows_from_both_ends
@@ -140,9 +141,7 @@ class _Copy:
         found = rows_by_id(self._old, "record", RECORD)
         taken = (row for id, record in found if (row := self._record_row(id, record)) is not None)
         for batch in _batches(taken):
-            with self._new:
-                self._new.executemany(_RECORD, batch)
-            self._counts["records"] += len(batch)
+            self._add_records(batch)
             self._report("records", self._counts["records"], 0)
         self._copy_hidden_records()
         self._name_lost_records()
@@ -152,9 +151,13 @@ class _Copy:
         for id in self._missing():
             taken = self._record_row(id, row_at(self._old, "record", RECORD, id))
             if taken is not None:
-                with self._new:
-                    self._new.execute(_RECORD, taken)
-                self._counts["records"] += 1
+                self._add_records([taken])
+
+    def _add_records(self, rows: list[tuple[Any, ...]]) -> None:
+        with self._new:
+            self._new.executemany(_RECORD, rows)
+            self._new.executemany(ADD, [places_of(row) for row in rows])
+        self._counts["records"] += len(rows)
 
     def _missing(self) -> list[int]:
         """The ids that an index of the old file names and the new file lacks. There are few, unless damage is everywhere."""
