@@ -22,6 +22,7 @@ from mayflydb.store.interface import Scan
 from mayflydb.store.postgres import writer
 from mayflydb.store.postgres.connection import connect
 from mayflydb.store.postgres.reads import Connection
+from mayflydb.store.postgres.transaction import Transaction
 from nodes.crew import PATIENCE, Member, admin, container, crew, since, together, until
 from nodes.linear import Op, linearizable
 from postgres_cluster import Cluster
@@ -224,13 +225,43 @@ def at_commit(member: Member, trouble: Callable[[Connection], Awaitable[None]]) 
     writer = member.store._writer
     commit, left = writer._commit, [trouble]
 
-    async def troubled(connection: Connection, number: int) -> None:
+    async def troubled(connection: Connection, transaction: Transaction) -> None:
         if left:
             await left.pop()(connection)
-        await commit(connection, number)
+        await commit(connection, transaction)
 
     with patch.object(writer, "_commit", troubled):
         yield
+
+
+@pytest.mark.parametrize("sent", [False, True], ids=["before it was sent", "after it was done"])
+def test_a_connection_that_ends_in_the_only_statement_is_no_error(sent: bool, postgres: Cluster) -> None:
+    """A group of known containers makes its changes and commits in one statement."""
+
+    async def check() -> None:
+        async with crew(postgres.fresh(), 2) as (first, second):
+            id = await container(first)
+            for key in (b"a", b"b", b"c"):
+                await create(first, id, key)
+            writer = first.store._writer
+            commit, left = writer._commit, [True]
+
+            async def cut(connection: Connection, transaction: Transaction) -> None:
+                if left:
+                    assert left.pop()
+                    assert not transaction.is_begun
+                    if sent:
+                        await commit(connection, transaction)
+                    connection.terminate()
+                    raise OSError("cut off")
+                await commit(connection, transaction)
+
+            with patch.object(writer, "_commit", cut):
+                assert await create(first, id, b"k") == "created"
+            record = await second.get(id, PARTITION, b"k")
+            assert record is not None and record.lsn == record.seq == 4
+
+    asyncio.run(check())
 
 
 @pytest.mark.parametrize("sent", [False, True], ids=["before it was sent", "after it was done"])

@@ -476,15 +476,21 @@ def told_to_nobody() -> AbstractContextManager[object]:
 def no_purge_asks() -> AbstractContextManager[object]:
     """A purge takes what other nodes hold."""
 
-    async def nothing(self: Holds, *asked: Any) -> tuple[()]:
-        return ()
+    read = Holds.read_held_with
 
-    return patch.object(Holds, "read_held", nothing)
+    async def nothing(self: Holds, *asked: Any) -> tuple[tuple[()], Any]:
+        return (), (await read(self, *asked))[1]
+
+    return patch.object(Holds, "read_held_with", nothing)
 
 
 def no_lock_waits() -> AbstractContextManager[object]:
     """A transaction reads while a purge that does not know of its lock is under way."""
-    return patch.object(holds, "_BLOCK_NEW_HOLDS", "SELECT $2::bigint FROM mayfly.node WHERE id = $1")
+    lock = "pg_advisory_xact_lock($2)"
+    statements = {name: getattr(holds, name) for name in ("_BLOCK_NEW_HOLDS", "_LOCK_AND_BLOCK")}
+    waitless: Any = {name: statement.replace(lock, "$2::bigint") for name, statement in statements.items()}
+    stack: AbstractContextManager[object] = patch.multiple(holds, **waitless)
+    return stack
 
 
 def newcomers_are_not_told() -> AbstractContextManager[object]:

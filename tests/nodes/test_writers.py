@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractContextManager
 from time import monotonic
 from unittest.mock import patch
@@ -19,7 +19,7 @@ from mayflydb.engine.engine import Scope
 from mayflydb.model.errors import Conflict, NotFound, PreconditionFailed
 from mayflydb.model.order import Order, Position
 from mayflydb.model.record import Entry, Record
-from mayflydb.store.interface import Allocate, CatalogRow, EntryOwners, Get, LoadRow, Scan
+from mayflydb.store.interface import Allocate, CatalogRow, EntryOwners, LoadRow, Scan
 from mayflydb.store.postgres import reads
 from mayflydb.store.postgres.reads import Connection
 from mayflydb.store.postgres.transaction import Transaction
@@ -148,13 +148,6 @@ async def unlocked(connection: Connection, ids: Iterable[int], wait: bool = True
     return [row for id in ids if (row := await reads.load(connection, LoadRow(id))) is not None]
 
 
-async def believing(
-    connection: Connection, guesses: Sequence[CatalogRow], requests: Sequence[Get]
-) -> list[Record | None]:
-    """What this node has left in the catalogue is what is there."""
-    return await reads.get_many(connection, requests, False)
-
-
 async def forgetful(connection: Connection, request: EntryOwners) -> list[Record]:
     """Nobody holds a unique value that another node has written a moment ago."""
     return [record for record in await holders(connection, request) if record.lsn % 3]
@@ -171,7 +164,7 @@ def skipping(self: Transaction, request: Allocate) -> Awaitable[tuple[int, int]]
 holders, allocate = reads.entry_owners, Transaction._allocate
 FAULTS: dict[str, AbstractContextManager[object]] = {
     "no lock": patch.object(reads, "lock_rows", unlocked),
-    "a guess believed": patch.object(reads, "get_many_locked", believing),
+    "a guess believed": patch.object(reads, "GUESS_HOLDS", "(SELECT holds OR true FROM guess)"),
     "unique values": patch.dict(reads.ANSWERS, {EntryOwners: forgetful}),
     "an lsn twice": patch.object(Transaction, "_allocate", skipping),
 }

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from itertools import count
+
+import msgspec
 
 from mayflydb.model.due import DuePath, Path, instant_key
 from mayflydb.model.instant import SECOND, Instant
@@ -11,17 +14,20 @@ from mayflydb.model.order import FIRST_ORDERED
 from mayflydb.model.record import Kind
 from mayflydb.store import interface
 from mayflydb.store.postgres import citus, history
-from mayflydb.store.postgres.reads import NOT_SPARED, PATHS, Connection, digest, spared_numbers
+from mayflydb.store.postgres.purge_ahead import Known
+from mayflydb.store.postgres.reads import LOWEST, NOT_SPARED, PATHS, Connection, digest, spared_numbers
 from mayflydb.store.postgres.schema import DATE
+from mayflydb.store.postgres.statement import Statement
 from mayflydb.store.postgres.write_batch import EVENT
 from mayflydb.store.rows import ANCHOR_LIMIT, INTEGER_LIMIT, clamp, fit, hash_number
 
 
-def _removal(source: str, chosen: str, order: str, returned: str, distributed: bool) -> str:
+def _removal(source: str, chosen: str, order: str, returned: str, distributed: bool, bare: bool = False) -> str:
     """The parts of a statement that remove the records which `chosen` selects, and their entries; `gone` has the removed rows.
 
     `source`: the anchor as `began`, and the tables that are joined with records `r`. A row's place (ctid) is the quickest way to
     find it again. Citus does not support it; there a row is found by its key, on the condition that its lsn is the same.
+    `bare`: the container has no entries.
     """
     place, same = ("r.ctid AS place, seq", "r.ctid = chosen.place")
     if distributed:
@@ -29,17 +35,21 @@ def _removal(source: str, chosen: str, order: str, returned: str, distributed: b
         same = "r.container = $1 AND r.hash = chosen.hash AND r.seq = chosen.seq AND r.lsn = chosen.lsn"
     began, joined = source.split(" FROM ")
     return (
-        f"WITH chosen AS MATERIALIZED (SELECT {place}, octet_length(value) AS size, {began} AS began,"
+        f"chosen AS MATERIALIZED (SELECT {place}, {began} AS began,"
         f" row_number() OVER (ORDER BY {order}) AS n FROM {joined} WHERE r.container = $1 AND {chosen}),"
         f" gone AS (DELETE FROM mayfly.record r USING chosen WHERE {same}"
-        f" RETURNING r.hash, r.seq, chosen.n, chosen.size, chosen.began{returned}),"
-        " unlinked AS (DELETE FROM mayfly.entry e USING gone"
-        " WHERE e.container = $1 AND e.hash = gone.hash AND e.record = gone.seq)"
-    )
+        f" RETURNING r.hash, r.seq, octet_length(r.value) AS size, chosen.n, chosen.began{returned})"
+    ) + ("" if bare else _UNLINK_GONE)
 
+
+_UNLINK_GONE = (
+    ", unlinked AS (DELETE FROM mayfly.entry e USING gone"
+    " WHERE e.container = $1 AND e.hash = gone.hash AND e.record = gone.seq)"
+)
+_TOTALS = "SELECT count(*), coalesce(sum(size), 0), (SELECT count(*) FROM chosen) FROM gone"
 
 _REMEMBERED = (
-    f", remembered AS ({history.ADD} SELECT $1, hash, '{Kind.EXPIRE.value}', $4 + n, $9, partition, key, seq, lsn,"
+    f", remembered AS ({history.ADD} SELECT $1, hash, '{Kind.EXPIRE.value}', $5 + n, $11, partition, key, seq, lsn,"
     " {0}, NULL FROM gone)"
 )
 
@@ -48,75 +58,109 @@ _ENTRY = (
 )
 
 
-@cache
-def _purge(
-    path: DuePath | None,
-    competing: tuple[tuple[DuePath | None, bool], ...],
-    distributed: bool,
-    told: bool,
-    full: bool,
-    spares: bool,
-) -> str:
-    """The statement for a due path, None for a slot; `competing`: the paths of the competing rules, and which win ties.
+class _Form(msgspec.Struct, frozen=True):
+    """The form of a purge's statement.
 
-    `told`: expiries are versions in the history too; `full`: with a stamp (the last argument but `spares`) and the record's
-    value. `spares`: the last argument has the identity numbers of records that stay.
+    `path`: None for a slot. `competing`: the paths of the competing rules, and which win ties. `own`: deadlines by the records'
+    own ttl. `told`: expiries are versions in the history too; `full`: with a stamp and the record's value. `spares`: some
+    records stay. `bare`: the container has no entries.
     """
-    numbers = count(11)
-    if path is None:
+
+    path: DuePath | None
+    competing: tuple[tuple[DuePath | None, bool], ...]
+    distributed: bool
+    own: bool
+    told: bool
+    full: bool
+    spares: bool
+    bare: bool
+
+
+@cache
+def _purge(form: _Form) -> str:
+    """The parts of the statement; `gone` has the removed records. Arguments after the first twelve: the slot, the
+    competing rules, the stamp, and the identity numbers of records that stay.
+    """
+    numbers = count(13)
+    if form.path is None:
         value, order = DATE.format("e.key"), "e.key, e.record"
-        condition = f"e.number >= {FIRST_ORDERED} AND e.key <= $2"
+        condition = f"e.number >= {FIRST_ORDERED} AND e.key >= $3 AND e.key <= $2"
         source = f"{value} FROM mayfly.record r JOIN {_ENTRY.format('e', f'${next(numbers)}::integer')}"
     else:
-        value, condition = PATHS[path]
+        value, condition = PATHS[form.path]
         order = f"{value}, seq"
-        condition = f"{condition} AND {value} <= $2"
+        condition = f"{condition} AND {value} >= $3 AND {value} <= $2"
         source = "anchor FROM mayfly.record r"
-    for n, (other, wins_tie) in enumerate(competing):
+    for n, (other, wins_tie) in enumerate(form.competing):
         if other is None:
             there = DATE.format(f"o{n}.key")
             source += f" LEFT JOIN {_ENTRY.format(f'o{n}', f'${next(numbers)}::integer')}"
         else:
             there = f"CASE WHEN {PATHS[other][1]} THEN {PATHS[other][0]} END"
         theirs = f"greatest({there}::numeric + ${next(numbers)}::bigint, ${next(numbers)}::bigint)"
-        own = f"greatest({value}::numeric + coalesce($7::bigint, 0), $8::bigint)"
+        own = f"greatest({value}::numeric + $8::bigint, $10::bigint)"
         # `greatest` passes NULL by, and who is not on the other path does not die there.
         condition += f" AND ({there} IS NULL OR {theirs} {'>' if wins_tie else '>='} {own})"
-    value_of_line = f"${next(numbers)}::bytea || value" if full else "''"
-    if spares:
+    value_of_line = f"${next(numbers)}::bytea || value" if form.full else "''"
+    if form.spares:
         condition += f" AND r.{NOT_SPARED.format(f'${next(numbers)}')}"
-    due = f"{condition} ORDER BY {order} LIMIT $3"
-    returned = ", r.partition, r.key, r.lsn, r.override" + (", r.value" if full else "")
+    due = f"{condition} ORDER BY {order} LIMIT $4"
+    returned = ", r.partition, r.key, r.lsn, r.override" + (", r.value" if form.full else "")
+    # Only lives of their own need numbers of any length, which are slow.
+    own = f"least(began::numeric + override * {SECOND} + $8::bigint, $9::bigint)::bigint"
+    deadline = own if form.own else "least(began, $9::bigint) + $8::bigint"
     return (
-        _removal(source, due, order, returned, distributed)
-        + (_REMEMBERED.format(value_of_line) if told else "")
+        _removal(source, due, order, returned, form.distributed, form.bare)
+        + (_REMEMBERED.format(value_of_line) if form.told else "")
         + ", numbered AS (UPDATE mayfly.meta SET value = value + (SELECT count(*) FROM chosen) WHERE name = 'events'"
         " RETURNING value - (SELECT count(*) FROM chosen) AS before),"
-        f" told AS ({EVENT} SELECT numbered.before + n, hash, $1, partition, key, lsn, $4 + n, began, override, $5, $6,"
-        f" greatest(least(began::numeric + coalesce($7::bigint, override * {SECOND}), {INTEGER_LIMIT})::bigint, $8),"
-        " $9, $10 FROM gone, numbered) SELECT count(*), coalesce(sum(size), 0) FROM gone"
+        f" told AS ({EVENT} SELECT numbered.before + n, hash, $1, partition, key, lsn, $5 + n, began, override, $6, $7,"
+        f" greatest({deadline}, $10), $11, $12 FROM gone, numbered)"
     )
 
 
-async def purge(connection: Connection, change: interface.Purge, lsn: int, distributed: bool) -> interface.Purged:
-    """Remove due records, as `Purge`. `lsn`: the container's last one; the events take those that follow."""
+async def purge(
+    connection: Connection,
+    change: interface.Purge,
+    lsn: int,
+    distributed: bool,
+    known: Known,
+    complete: Callable[[Statement], None],
+) -> tuple[interface.Purged, int]:
+    """Remove due records, as `Purge`, in one statement. Return the container's last lsn, too.
+
+    `lsn`: the last one before; the events take those that follow. `complete`: adds further parts to the statement, in which
+    `chosen` has a row for each lsn that is taken.
+    """
     if distributed:
         await citus.lock(connection, [citus.EVENTS])
-    competing = tuple((_kind(rule.path), rule.wins_tie) for rule in change.competing)
+    oldest = known.first_due.get((change.path, change.spared))
     more = [change.path] if isinstance(change.path, int) else []
     for rule in change.competing:
         more += [rule.path] if isinstance(rule.path, int) else []
         more += [clamp(rule.span or 0), _floor(rule)]
     full = change.history and change.stamp is not None
-    records, size = await connection.fetchrow(
-        _purge(_kind(change.path), competing, distributed, change.history, full, bool(change.spared)),
+    form = _Form(
+        _kind(change.path),
+        tuple((_kind(rule.path), rule.wins_tie) for rule in change.competing),
+        distributed,
+        own=change.span is None,
+        told=change.history,
+        full=full,
+        spares=bool(change.spared),
+        bare=known.is_bare,
+    )
+    span = 0 if change.span is None else clamp(change.span)
+    statement = Statement(
+        _purge(form),
         change.container,
-        instant_key(change.upto) if isinstance(change.path, int) else fit(change.upto),
+        *_bounds(change.path, oldest, change.upto),
         change.limit,
         lsn,
         change.cause,
         change.rule_version,
-        None if change.span is None else clamp(change.span),
+        span,
+        INTEGER_LIMIT if form.own else INTEGER_LIMIT - max(0, span),
         _floor(change),
         change.purged,
         change.how,
@@ -124,7 +168,16 @@ async def purge(connection: Connection, change: interface.Purge, lsn: int, distr
         *([change.stamp] if full else []),
         *([spared_numbers(change.spared)] if change.spared else []),
     )
-    return interface.Purged(records, int(size))
+    complete(statement)
+    records, size, numbered = await statement.fetch(connection, _TOTALS)
+    return interface.Purged(records, int(size)), lsn + numbered
+
+
+def _bounds(path: Path, oldest: Instant | None, upto: Instant) -> tuple[bytes | int, bytes | int]:
+    """The highest and the lowest value on a due path."""
+    if isinstance(path, int):
+        return instant_key(upto), b"" if oldest is None else instant_key(oldest)
+    return fit(upto), LOWEST if oldest is None else oldest
 
 
 def _kind(path: Path) -> DuePath | None:
@@ -136,7 +189,8 @@ def _floor(way: interface.Purge | interface.CompetingRule) -> Instant:
 
 
 _CLEAR = {
-    distributed: _removal("NULL::bigint FROM mayfly.record r", "true ORDER BY seq LIMIT $2", "seq", "", distributed)
+    distributed: "WITH "
+    + _removal("NULL::bigint FROM mayfly.record r", "true ORDER BY seq LIMIT $2", "seq", "", distributed)
     + " SELECT count(*), coalesce(sum(size), 0) FROM gone"
     for distributed in (False, True)
 }

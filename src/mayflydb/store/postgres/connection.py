@@ -41,6 +41,10 @@ class LockTaken(Exception):
         self.locks = locks
 
 
+class StaleGuess(Exception):
+    """A row of the catalogue is not as this node has left it."""
+
+
 RETRYABLE = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError, asyncpg.UniqueViolationError, StaleRead)
 """Errors after which nothing of the transaction happened and a second attempt may well succeed."""
 
@@ -58,7 +62,7 @@ CONNECTION_LOST = (
 )
 """Errors of a database that is away, or has closed this connection."""
 
-DATABASE_ERRORS = (*CONNECTION_LOST, StaleRead, LockTaken, asyncpg.PostgresError)
+DATABASE_ERRORS = (*CONNECTION_LOST, StaleRead, StaleGuess, LockTaken, asyncpg.PostgresError)
 """Every error that a statement may raise."""
 
 

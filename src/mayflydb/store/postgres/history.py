@@ -11,7 +11,7 @@ from mayflydb.store.rows import HISTORY_COLUMNS, INTEGER_LIMIT, fit, hash_number
 ADD = f"INSERT INTO mayfly.history(container, hash, {HISTORY_COLUMNS})"
 REMEMBER = (
     f"{ADD} SELECT * FROM unnest({{0}}::bigint[], {{1}}::bigint[], {{2}}::text[], {{3}}::bigint[], {{4}}::bigint[],"
-    " {5}::bytea[], {6}::bytea[], {7}::bigint[], {8}::bigint[], {9}::bytea[], {10}::bigint[])"
+    " {5}::bytea[], {6}::bytea[], {7}::bigint[], {8}::bigint[], {9}::bytea[], {10}::bigint[]) WHERE true"
 )
 """Adds versions, by the columns of `row`."""
 

@@ -19,15 +19,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import asyncpg
 
 from mayflydb.model.errors import Unavailable
 from mayflydb.model.order import Identity
-from mayflydb.store.interface import MAX_HELD, HeldRecords
+from mayflydb.store.interface import MAX_HELD, CatalogRow, HeldRecords
 from mayflydb.store.postgres.connection import (
     CONNECTION_LOST,
     DATABASE_ERRORS,
@@ -39,7 +39,7 @@ from mayflydb.store.postgres.connection import (
     translate_error,
 )
 from mayflydb.store.postgres.membership import Membership
-from mayflydb.store.postgres.reads import Connection
+from mayflydb.store.postgres.reads import LOCK_ROW, Connection, row_of
 
 log = logging.getLogger(__name__)
 
@@ -67,11 +67,16 @@ _ANNOUNCE_SEVERAL = (
 )
 _DELETE_HOLDS = "DELETE FROM mayfly.held WHERE node = $1 AND number = ANY($2::bigint[])"
 _BLOCK_NEW_HOLDS = "SELECT pg_advisory_xact_lock($2) FROM mayfly.node WHERE id = $1 FOR KEY SHARE"
+_LOCK_AND_BLOCK = (
+    f"WITH locked AS MATERIALIZED ({LOCK_ROW.format('$3')}), blocked AS MATERIALIZED (SELECT pg_advisory_xact_lock($2)"
+    " FROM locked, mayfly.node WHERE node.id = $1 FOR KEY SHARE OF node)"
+    " SELECT locked.*, (SELECT count(*) FROM blocked) FROM locked"
+)
 _STAND = "SELECT 1 FROM mayfly.node WHERE id = $1 FOR KEY SHARE"
 _HELD = (
     "WITH found AS (SELECT partition, key FROM mayfly.held WHERE container = $1 AND node <> $2 LIMIT $3 + 1),"
     " size AS (SELECT count(*) <= $3 AND coalesce(sum(octet_length(partition) + octet_length(key)), 0) <= $4 AS fits"
-    " FROM found) SELECT fits, partition, key FROM size LEFT JOIN found ON fits"
+    " FROM found) SELECT {} fits, partition, key FROM size LEFT JOIN found ON fits"
 )
 
 
@@ -224,6 +229,14 @@ class Holds:
         if not self._membership.is_known or not await connection.fetch(_BLOCK_NEW_HOLDS, node, _LOCKS + container):
             raise Unavailable("another node does not know of this one yet")
 
+    async def lock_and_block(self, connection: Connection, container: int) -> CatalogRow | None:
+        """Lock a container, then do as `block_new_holds`. Return its row; None, and nothing is locked, if it is gone."""
+        node = self._membership.node
+        row = await connection.fetchrow(_LOCK_AND_BLOCK, node, _LOCKS + container, container)
+        if row is not None and not (self._membership.is_known and row[-1]):
+            raise Unavailable("another node does not know of this one yet")
+        return None if row is None else row_of(row[:-1])
+
     @property
     def has_others(self) -> bool:
         """True if there may be other nodes."""
@@ -233,7 +246,14 @@ class Holds:
 
     async def read_held(self, connection: Connection, request: HeldRecords) -> tuple[Identity, ...] | None:
         """Answer `HeldRecords`."""
-        rows = await connection.fetch(_HELD, request.container, self._membership.node, MAX_HELD, MAX_HELD_BYTES)
-        if not rows[0][0]:
-            return None
-        return tuple((partition, key) for _, partition, key in rows if key is not None)
+        return (await self.read_held_with(connection, request, ()))[0]
+
+    async def read_held_with(
+        self, connection: Connection, request: HeldRecords, more: Sequence[str]
+    ) -> tuple[tuple[Identity, ...] | None, tuple[Any, ...]]:
+        """Answer `HeldRecords`, and further queries for one value each about the same container ($1)."""
+        statement = _HELD.format("".join(f"({query})," for query in more))
+        rows = await connection.fetch(statement, request.container, self._membership.node, MAX_HELD, MAX_HELD_BYTES)
+        *values, fits, _, _ = rows[0]
+        held = tuple((row[-2], row[-1]) for row in rows if row[-1] is not None)
+        return (held if fits else None), tuple(values)

@@ -36,8 +36,11 @@ PATHS = {DuePath.ANCHOR: ("anchor", HAS_DEFAULT_TTL), DuePath.DEADLINE: (DEADLIN
 NOT_SPARED = "identity <> ALL({}::bigint[])"
 """The condition of a record that a purge does not leave out."""
 
-_LOWEST = -INTEGER_LIMIT - 1
+LOWEST = -INTEGER_LIMIT - 1
 _ROW = "id, parent, name, data, lsn, seq"
+LOCK_ROW = f"SELECT {_ROW} FROM mayfly.catalog WHERE id = {{}} FOR NO KEY UPDATE"
+"""Locks a catalogue row until the end of the transaction, and reads it."""
+
 
 _GETS = (
     f"SELECT {', '.join(f'r.{column}' for column in RECORD.split(', '))}, wanted.n"
@@ -53,7 +56,7 @@ hashes, which finds a whole partition, instead of that of identities.
 """
 
 
-def row_of(found: asyncpg.Record) -> interface.CatalogRow:
+def row_of(found: Iterable[Any]) -> interface.CatalogRow:
     """Build a catalogue row."""
     id, parent, name, data, lsn, seq = found
     return interface.CatalogRow(id, parent, name.decode("utf-8", "surrogatepass"), data, lsn, seq)
@@ -69,17 +72,27 @@ def digest(key: bytes) -> int:
     return int.from_bytes(blake2b(key, digest_size=8, salt=b"entry").digest(), "big", signed=True)
 
 
-_LOCKED_GETS = (
-    "WITH locked AS MATERIALIZED"
-    f" (SELECT {_ROW} FROM mayfly.catalog WHERE id = ANY($5::bigint[]) ORDER BY id FOR NO KEY UPDATE),"
-    " same AS (SELECT count(*) FROM locked"
-    " JOIN unnest($5::bigint[], $6::bigint[], $7::bytea[], $8::bytea[], $9::bigint[], $10::bigint[])"
-    f" AS guess({_ROW}) USING ({_ROW})),"
-    f" found AS ({_GETS}) SELECT found.*, same.count FROM same LEFT JOIN found ON true"
+GUESS = (
+    f"locked AS MATERIALIZED (SELECT {_ROW} FROM mayfly.catalog WHERE id = ANY($1::bigint[]) ORDER BY id FOR NO KEY UPDATE),"
+    " guess AS MATERIALIZED (SELECT count(*) = cardinality($1::bigint[]) AS holds FROM locked"
+    " JOIN unnest($1::bigint[], $2::bigint[], $3::bytea[], $4::bytea[], $5::bigint[], $6::bigint[])"
+    f" AS guessed({_ROW}) USING ({_ROW}))"
 )
-"""The snapshot of the statement may be older than the lock that it waits for. But every write of a record moves the lsn of its
+"""Parts of a statement that lock catalogue rows, by the columns of `guess_columns`, and compare them.
+
+The snapshot of the statement may be older than the lock that it waits for. But every write of a record moves the lsn of its
 container: if the locked row has the lsn that this node left there, no other node has written since, and the records are current.
 """
+
+GUESS_HOLDS = "(SELECT holds FROM guess)"
+
+
+def guess_columns(rows: Sequence[interface.CatalogRow]) -> list[list[Any]]:
+    """The arguments of GUESS."""
+    columns = zip(
+        *((row.id, row.parent, encode_name(row.name), row.data, row.lsn, row.seq) for row in rows), strict=True
+    )
+    return [list(column) for column in columns]
 
 
 async def get_many(connection: Connection, requests: Sequence[interface.Get], distributed: bool) -> list[Record | None]:
@@ -88,24 +101,11 @@ async def get_many(connection: Connection, requests: Sequence[interface.Get], di
     if distributed:
         columns.append([hash_number(request.partition) for request in requests])
     rows = await connection.fetch(_ROUTED_GETS if distributed else _GETS, *columns)
-    return _by_number([tuple(row) for row in rows], len(requests))
-
-
-async def get_many_locked(
-    connection: Connection, guesses: Sequence[interface.CatalogRow], requests: Sequence[interface.Get]
-) -> list[Record | None] | None:
-    """Lock catalogue rows, in order of their ids, and read records as `get_many` does. None if a row is not as expected."""
-    columns = _identities(requests)
-    columns += [
-        [row.id for row in guesses],
-        [row.parent for row in guesses],
-        [encode_name(row.name) for row in guesses],
-    ]
-    columns += [[row.data for row in guesses], [row.lsn for row in guesses], [row.seq for row in guesses]]
-    rows = await connection.fetch(_LOCKED_GETS, *columns)
-    if rows[0][-1] != len(guesses):
-        return None
-    return _by_number([tuple(row)[:-1] for row in rows if row["n"] is not None], len(requests))
+    answers: list[Record | None] = [None] * len(requests)
+    for row in rows:
+        *found, n = row
+        answers[n - 1] = record_of(tuple(found))
+    return answers
 
 
 def _identities(requests: Sequence[interface.Get]) -> list[list[Any]]:
@@ -115,14 +115,6 @@ def _identities(requests: Sequence[interface.Get]) -> list[list[Any]]:
         [request.partition for request in requests],
         [request.key for request in requests],
     ]
-
-
-def _by_number(rows: Sequence[tuple[Any, ...]], count: int) -> list[Record | None]:
-    """Order rows of a record and its place in the answer, counted from one."""
-    answers: list[Record | None] = [None] * count
-    for row in rows:
-        answers[row[-1] - 1] = record_of(row[:-1])
-    return answers
 
 
 def _page(condition: str, order: str, limit: str) -> str:
@@ -231,10 +223,26 @@ _WALKS = {descending: _walk(descending) for descending in (False, True)}
 
 
 async def scan_index(connection: Connection, request: interface.ScanIndex) -> list[tuple[bytes, Record]]:
-    key, seq = request.after or ((request.range.upper, 0) if request.descending else (b"", 0))
-    bounds = (request.range.lower, request.range.upper, key, seq)
+    lower, upper = request.range.lower, request.range.upper
+    key, seq = request.after or ((upper, 0) if request.descending else (b"", 0))
+    # The bound of the range, where the place behind it is the nearer one, would have the database step over the entries between.
+    if request.descending:
+        upper = min(upper, key + b"\0")
+    else:
+        lower = max(lower, key)
+    bounds = (lower, upper, key, seq)
     rows = await connection.fetch(_WALKS[request.descending], request.container, request.index, *bounds, request.limit)
     return [(row[0], record_of(tuple(row)[1:])) for row in rows]
+
+
+async def fetch_range(connection: Connection, request: interface.FetchRange) -> list[Record] | None:
+    scan = interface.ScanIndex(request.container, request.index, request.range, False, None, request.limit + 1)
+    found = await scan_index(connection, scan)
+    size = sum([len(record.value) for _, record in found])
+    # A page that is full in bytes may lack entries.
+    if len(found) > request.limit or size > interface.PAGE_BYTES:
+        return None
+    return sorted({record.seq: record for _, record in found}.values(), key=lambda record: record.seq)
 
 
 _ENTRIES = (
@@ -269,19 +277,16 @@ async def due(connection: Connection, request: interface.Due) -> list[Record]:
         place = (b"", -1) if request.after is None else (instant_key(request.after[0]), request.after[1])
         bounds = (instant_key(request.upto), *place, request.limit)
         return _records(await connection.fetch(_DUE_IN_SLOT, request.container, request.path, *bounds))
-    value, seq = (_LOWEST, -1) if request.after is None else (fit(request.after[0]), request.after[1])
+    value, seq = (LOWEST, -1) if request.after is None else (fit(request.after[0]), request.after[1])
     rows = await connection.fetch(_DUE[request.path], request.container, fit(request.upto), value, seq, request.limit)
     return _records(rows)
 
 
-_NEXT_DUE = {
+FIRST_DUE = {
     path: f"SELECT min({value}) FROM mayfly.record WHERE container = $1 AND {condition}"
-    f" AND ($2::bigint IS NULL OR {value} > $2)"
     for path, (value, condition) in PATHS.items()
 }
-
-
-_NEXT_UNSPARED = {path: f"{statement} AND {NOT_SPARED.format('$3')}" for path, statement in _NEXT_DUE.items()}
+_NEXT_DUE = {path: f"{FIRST_DUE[path]} AND {value} > $2" for path, (value, _) in PATHS.items()}
 
 _NEXT_IN_SLOT = f"SELECT e.key FROM mayfly.entry e WHERE {_ORDERED} AND e.key > $3 ORDER BY e.key LIMIT 1"
 _NEXT_UNSPARED_IN_SLOT = (
@@ -298,9 +303,11 @@ async def next_due(connection: Connection, request: interface.NextDue) -> Instan
         statement = _NEXT_UNSPARED_IN_SLOT if spared else _NEXT_IN_SLOT
         key = await connection.fetchval(statement, request.container, request.path, below, *spared)
         return None if key is None else date_of(key)
-    after = None if request.after is None else fit(request.after)
-    by_path = _NEXT_UNSPARED if spared else _NEXT_DUE
-    found: Instant | None = await connection.fetchval(by_path[request.path], request.container, after, *spared)
+    after = [] if request.after is None else [fit(request.after)]
+    statement = (_NEXT_DUE if after else FIRST_DUE)[request.path]
+    if spared:
+        statement = f"{statement} AND {NOT_SPARED.format('$3' if after else '$2')}"
+    found: Instant | None = await connection.fetchval(statement, request.container, *after, *spared)
     return found
 
 
@@ -407,6 +414,7 @@ ANSWERS: dict[type[interface.Read[Any]], Callable[[Connection, Any], Awaitable[A
     interface.Entries: entries,
     interface.SeekIndex: seek_index,
     interface.Fetch: fetch,
+    interface.FetchRange: fetch_range,
     interface.ScanIndex: scan_index,
     interface.Due: due,
     interface.NextDue: next_due,

@@ -7,18 +7,22 @@ The changes of single records are gathered and written by one more statement.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, TypeVar
 
 import msgspec
 
 from mayflydb.model.errors import OwnerNotFound, Unavailable
+from mayflydb.model.instant import Instant
 from mayflydb.model.order import Identity
 from mayflydb.store import interface
 from mayflydb.store.postgres import changes, history, lock_order, reads
 from mayflydb.store.postgres.catalog_cache import CatalogCache
+from mayflydb.store.postgres.connection import StaleGuess
 from mayflydb.store.postgres.holds import Holds
 from mayflydb.store.postgres.lock_order import LockOrder
+from mayflydb.store.postgres.purge_ahead import Known
 from mayflydb.store.postgres.reads import Connection
 from mayflydb.store.postgres.statement import Statement
 from mayflydb.store.postgres.write_batch import WriteBatch
@@ -36,18 +40,42 @@ _COUNT = (
     "UPDATE mayfly.catalog c SET lsn = n.lsn, seq = n.seq"
     " FROM unnest({0}::bigint[], {1}::bigint[], {2}::bigint[]) AS n(id, lsn, seq) WHERE c.id = n.id"
 )
+_COUNT_PURGED = "UPDATE mayfly.catalog SET lsn = {0}::bigint + (SELECT count(*) FROM chosen), seq = {1} WHERE id = {2}"
 
 
 class Transaction:
-    """The work between BEGIN and COMMIT. `finish` must have returned before COMMIT."""
+    """The work of a group. `finish` must have returned before COMMIT; where there was no BEGIN, `commit_at_once` takes its place.
 
-    def __init__(self, connection: Connection, distributed: bool, catalog_cache: CatalogCache, holds: Holds) -> None:
+    A transaction that goes by cached catalogue rows locks nothing at first. Its last statement locks the rows and makes all
+    changes, on the condition that the rows are as they were cached. If it needs any other statement, it begins before it, with
+    the same locks and on the same condition.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        distributed: bool,
+        catalog_cache: CatalogCache,
+        holds: Holds,
+        sign: Callable[[Statement], None],
+        is_begun: bool,
+    ) -> None:
+        """`sign` adds the marker of the group to a statement. `is_begun`: BEGIN was sent."""
         self._connection = connection
         self._locks = LockOrder(connection, distributed)
         self._settings: list[interface.SetNumber] = []
         self._distributed = distributed
         self._catalog_cache = catalog_cache
         self._holds = holds
+        self._sign = sign
+        self._signed = False
+        self.is_begun = is_begun
+        self._guessed: dict[int, interface.CatalogRow] = {}
+        self._last: Statement | None = None
+        self._blocked: set[int] = set()
+        """Containers in which no node can hold a record until the end of this transaction."""
+
+        self._known: defaultdict[int, Known] = defaultdict(Known)
         self._batch = WriteBatch(connection, distributed)
         self._rows: dict[int, interface.CatalogRow | None] = {}
         self._counted: set[int] = set()
@@ -59,7 +87,7 @@ class Transaction:
             interface.Purge: self._purge,
             interface.TrimHistory: lambda change: history.trim_history(connection, change),
             interface.ClearDropped: lambda change: changes.clear(connection, change, distributed),
-            interface.ReplaceEntries: lambda change: changes.replace_entries(connection, change),
+            interface.ReplaceEntries: self._replace_entries,
             interface.RemoveEntries: lambda change: changes.remove_entries(connection, change),
             interface.PutRow: self._put_row,
             interface.DropRow: self._drop_row,
@@ -70,6 +98,7 @@ class Transaction:
 
     async def lock_first(self, locks: Set[int]) -> None:
         """Take the locks of a `LockTaken`, at the beginning of the transaction."""
+        await self._begin()
         await self._lock(lock for lock in locks if lock < lock_order.NAMES)
         if lock_order.NAMES in locks:
             await self._locks.lock_names()
@@ -79,7 +108,10 @@ class Transaction:
     async def prefetch(self, decides: Iterable[Callable[[], interface.Decision[Any]]]) -> None:
         """Lock the containers of these decisions and read the records that they ask for."""
         decides = list(decides)
-        if await self._prefetch_from_cache(decides):
+        if not self.is_begun and await self._prefetch_by_guess(decides):
+            return
+        await self._begin()
+        if await self._prefetch_purge(decides):
             return
         # Catalogue rows first: decisions that load them know only then which records they need.
         first = _first_requests(decides, self._rows)
@@ -88,28 +120,61 @@ class Transaction:
         if wanted:
             self._batch.remember(wanted, await reads.get_many(self._connection, wanted, self._distributed))
 
-    async def _prefetch_from_cache(self, decides: Sequence[Callable[[], interface.Decision[Any]]]) -> bool:
-        """Lock and read in one statement, by the cached catalogue rows. False if they are out of date or do not suffice."""
+    async def _prefetch_by_guess(self, decides: Sequence[Callable[[], interface.Decision[Any]]]) -> bool:
+        """Read by the cached catalogue rows, without locks. False if these do not suffice."""
         guesses = self._catalog_cache.rows
-        if self._distributed or self._rows or not guesses:
+        if self._distributed or not guesses:
             return False
         requests = _first_requests(decides, guesses)
         wanted = [request for request in requests if type(request) is interface.Get and request.container in guesses]
         if not wanted or len(wanted) < len(requests):
             return False
-        rows = [guesses[id] for id in sorted({request.container for request in wanted})]
-        found = await reads.get_many_locked(self._connection, rows, wanted)
-        self._locks.note(row.id for row in rows)
-        if found is None:
-            self._catalog_cache.drop([row.id for row in rows])
+        self._guess(request.container for request in wanted)
+        self._batch.remember(wanted, await reads.get_many(self._connection, wanted, self._distributed))
+        return True
+
+    def _guess(self, containers: Iterable[int]) -> None:
+        rows = {id: self._catalog_cache.rows[id] for id in containers}
+        self._guessed.update(rows)
+        self._rows.update(rows)
+
+    async def _begin(self) -> None:
+        """Send BEGIN, if it was not sent. StaleGuess if a row is not as guessed."""
+        if self.is_begun:
+            return
+        await self._connection.execute("BEGIN")
+        self.is_begun = True
+        rows = await self._locks.lock_containers(sorted(self._guessed))
+        if {row.id: row for row in rows} != self._guessed:
+            raise StaleGuess
+
+    async def _prefetch_purge(self, decides: Sequence[Callable[[], interface.Decision[Any]]]) -> bool:
+        """Take both locks of a purge in one statement. False if its container is not known before."""
+        if self._distributed or self._rows or len(decides) != 1:
             return False
-        self._rows.update({row.id: row for row in rows})
-        self._batch.remember(wanted, found)
+        requests = _first_requests(decides, self._catalog_cache.rows)
+        if not requests or type(requests[0]) is not interface.HeldRecords or not requests[0].purging:
+            return False
+        container = requests[0].container
+        row = await self._holds.lock_and_block(self._connection, container)
+        if row is None:
+            return False
+        self._locks.note([container])
+        self._blocked.add(container)
+        self._note_rows([container], [row])
         return True
 
     async def _lock(self, containers: Iterable[int]) -> None:
         wanted = sorted(set(containers) - self._rows.keys())
-        rows = await self._locks.lock_containers(wanted)
+        if not wanted:
+            return
+        if not self.is_begun and self._catalog_cache.rows.keys() >= set(wanted):
+            self._guess(wanted)
+            return
+        await self._begin()
+        self._note_rows(wanted, await self._locks.lock_containers(wanted))
+
+    def _note_rows(self, wanted: Iterable[int], rows: Iterable[interface.CatalogRow]) -> None:
         self._rows.update(dict.fromkeys(wanted))
         for row in rows:
             self._rows[row.id] = row
@@ -121,6 +186,7 @@ class Transaction:
         """Decide and apply. An exception of the decision itself comes before its first change, so it leaves no trace."""
         outcome = await self._drive(decide())
         purged = [done for change in outcome.changes if (done := await self._apply(change)) is not None]
+        self._known.clear()
         return outcome.reply, tuple(purged)
 
     async def _drive(self, decision: interface.Decision[T]) -> interface.Outcome[T]:
@@ -146,8 +212,11 @@ class Transaction:
             return self._rows[request.id]
         if isinstance(request, interface.Allocate):
             return await self._allocate(request)
+        await self._begin()
         if isinstance(request, interface.HeldRecords):
             return await self._read_held(request)
+        if isinstance(request, interface.NextDue):
+            return await self._next_due(request)
         if isinstance(request, interface.StillHeld):
             return await self._holds.stand(self._connection, request.numbers)
         if isinstance(request, NAMES):
@@ -162,13 +231,29 @@ class Transaction:
         return answer
 
     async def _read_held(self, request: interface.HeldRecords) -> tuple[Identity, ...] | None:
-        if request.purging:
+        if not request.purging:
+            return await self._holds.read_held(self._connection, request) if self._holds.has_others else ()
+        container = request.container
+        if container not in self._blocked:
             # The container first, then the holds: all transactions take the two locks in this order.
-            await self._lock([request.container])
-            await self._holds.block_new_holds(self._connection, request.container)
-        elif not self._holds.has_others:
-            return ()
-        return await self._holds.read_held(self._connection, request)
+            await self._lock([container])
+            await self._holds.block_new_holds(self._connection, container)
+            self._blocked.add(container)
+        if self._distributed:
+            return await self._holds.read_held(self._connection, request)
+        await self._flush(forget=False)
+        return await self._known[container].read(self._connection, self._holds, request)
+
+    async def _next_due(self, request: interface.NextDue) -> Instant | None:
+        if request.after is not None:
+            await self._flush(forget=False)
+            return await reads.next_due(self._connection, request)
+        first_due = self._known[request.container].first_due
+        place = request.path, request.spared
+        if place not in first_due:
+            await self._flush(forget=False)
+            first_due[place] = await reads.next_due(self._connection, request)
+        return first_due[place]
 
     async def _row(self, container: int) -> interface.CatalogRow:
         await self._lock([container])
@@ -200,9 +285,11 @@ class Transaction:
 
     async def _apply(self, change: interface.Change) -> interface.Purged | None:
         if isinstance(change, interface.Put):
+            self._known.pop(change.container, None)
             self._batch.put(change)
             return None
         if isinstance(change, interface.Delete):
+            self._known.pop(change.container, None)
             self._batch.delete(change)
             return None
         if isinstance(change, interface.AddVersion):
@@ -211,7 +298,10 @@ class Transaction:
         if isinstance(change, interface.SetNumber):
             self._settings.append(change)
             return None
+        await self._begin()
         await self._flush()
+        if not isinstance(change, interface.Purge):
+            self._known.clear()
         return await self._apply_many[type(change)](change)
 
     async def _flush(self, forget: bool = True) -> None:
@@ -222,10 +312,25 @@ class Transaction:
     async def _purge(self, change: interface.Purge) -> interface.Purged:
         row = await self._row(change.container)
         self._locks.note([lock_order.EVENTS])
-        purged = await changes.purge(self._connection, change, row.lsn, self._distributed)
-        self._rows[row.id] = msgspec.structs.replace(row, lsn=row.lsn + purged.records)
-        self._counted.add(row.id)
+
+        def complete(statement: Statement) -> None:
+            statement.add("counted", _COUNT_PURGED, row.lsn, row.seq, row.id)
+            self._sign_once(statement)
+
+        known = self._known[row.id]
+        purged, lsn = await changes.purge(self._connection, change, row.lsn, self._distributed, known, complete)
+        self._rows[row.id] = msgspec.structs.replace(row, lsn=lsn)
+        self._counted.discard(row.id)
         return purged
+
+    async def _replace_entries(self, change: interface.ReplaceEntries) -> None:
+        await self._lock([change.container])
+        row = self._rows[change.container]
+        if row is not None:
+            # A guess of another node must not hold: its statement may not see the new entries.
+            self._rows[row.id] = msgspec.structs.replace(row, lsn=row.lsn + 1)
+            self._counted.add(row.id)
+        await changes.replace_entries(self._connection, change)
 
     async def _put_row(self, change: interface.PutRow) -> None:
         row = change.row
@@ -267,6 +372,7 @@ class Transaction:
 
     async def empty(self) -> None:
         """Remove all rows. Ids go on from where they are, so that no id of a removed row comes again."""
+        await self._begin()
         await self._connection.execute(
             "TRUNCATE mayfly.record, mayfly.entry, mayfly.expiry, mayfly.history, mayfly.catalog, mayfly.dropped,"
             " mayfly.setting"
@@ -274,13 +380,20 @@ class Transaction:
         self._redefined = True
         self.changed_rows += 1
 
-    async def finish(self, sign: Callable[[Statement], None]) -> int | None:
+    async def finish(self) -> int | None:
         """Write all that is gathered, and the marker of the group. Return the new version of the catalogue, which the commit
         announces to all nodes; None if the catalogue is unchanged.
         """
         await self._save_settings()
+        if not self.is_begun:
+            columns = reads.guess_columns([self._guessed[id] for id in sorted(self._guessed)])
+            self._last = statement = Statement(reads.GUESS, *columns, condition=reads.GUESS_HOLDS)
+            self._sign_once(statement)
+            self._add_counters(statement)
+            self._batch.add_to(statement)
+            return None
         statement = Statement()
-        sign(statement)
+        self._sign_once(statement)
         self._add_counters(statement)
         await self._batch.flush(statement=statement)
         if not self._redefined:
@@ -291,12 +404,24 @@ class Transaction:
         await self._connection.execute("SELECT pg_notify('mayfly_catalog', $1)", str(version))
         return version
 
+    def _sign_once(self, statement: Statement) -> None:
+        if not self._signed:
+            self._sign(statement)
+        self._signed = True
+
+    async def commit_at_once(self) -> None:
+        """Make and commit all changes in one statement. StaleGuess, and nothing has happened, if a row is not as guessed."""
+        assert self._last is not None
+        if not await self._last.commit(self._connection):
+            raise StaleGuess
+
     def locked_rows(self) -> list[interface.CatalogRow]:
         """The rows that the transaction has locked, as they are after its commit."""
         return [row for row in self._rows.values() if row is not None]
 
     async def _save_settings(self) -> None:
         if self._settings:
+            await self._begin()
             await self._locks.lock_settings()
         for change in self._settings:
             await changes.set_number(self._connection, change)

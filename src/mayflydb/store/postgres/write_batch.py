@@ -24,7 +24,7 @@ _ROUTE = " AND r.hash = ANY({1}::bigint[])"
 _INSERT = (
     f"INSERT INTO mayfly.record(container, hash, seq, identity, partition, key, {_STATE})"
     f" SELECT * FROM unnest({_PLACES}, {{3}}::bigint[], {{4}}::bytea[], {{5}}::bytea[], {{6}}::bigint[], {{7}}::bigint[],"
-    " {8}::bigint[], {9}::bigint[], {10}::text[], {11}::bigint[], {12}::bytea[])"
+    " {8}::bigint[], {9}::bigint[], {10}::text[], {11}::bigint[], {12}::bytea[]) WHERE true"
 )
 _UPDATE = (
     f"UPDATE mayfly.record r SET {', '.join(f'{name} = n.{name}' for name in _STATE.split(', '))}"
@@ -37,11 +37,9 @@ _UNLINK = (
 )
 _LINK = (
     "INSERT INTO mayfly.entry(container, hash, record, number, digest, key)"
-    f" SELECT * FROM unnest({_PLACES}, {{3}}::integer[], {{4}}::bigint[], {{5}}::bytea[])"
+    f" SELECT * FROM unnest({_PLACES}, {{3}}::integer[], {{4}}::bigint[], {{5}}::bytea[]) WHERE true"
 )
-_NUMBER = (
-    "UPDATE mayfly.meta SET value = value + {0}::bigint WHERE name = 'events' RETURNING value - {0}::bigint AS before"
-)
+_NUMBER = "UPDATE mayfly.meta SET value = value + {0}::bigint WHERE name = 'events'"
 EVENT = (
     "INSERT INTO mayfly.expiry(id, hash, container, partition, key, version, lsn, anchor, override, cause, rule_version,"
     " deadline, purged, how)"
@@ -51,7 +49,7 @@ _ADD_EVENTS = (
     " rule_version, deadline, purged, how FROM numbered, unnest({0}::bigint[], {1}::bigint[], {2}::bigint[], {3}::bytea[],"
     " {4}::bytea[], {5}::bigint[], {6}::bigint[], {7}::bigint[], {8}::bigint[], {9}::text[], {10}::bigint[], {11}::bigint[],"
     " {12}::bigint[], {13}::text[]) AS n(n, hash, container, partition, key, version, lsn, anchor, override, cause,"
-    " rule_version, deadline, purged, how)"
+    " rule_version, deadline, purged, how) WHERE true"
 )
 
 Place = tuple[int, int, int]
@@ -123,6 +121,16 @@ class WriteBatch:
         `forget`: drop what is known of records, because the next changes are made in SQL and not seen here.
         """
         statement = statement or Statement()
+        if self._events and self._distributed:
+            # Event ids ascend in the order of commits only if their allocation waits for unfinished commits on workers.
+            await citus.lock(self._connection, [citus.EVENTS])
+        self.add_to(statement)
+        if statement:
+            await statement.run(self._connection)
+        self._settle(forget)
+
+    def add_to(self, statement: Statement) -> None:
+        """Add all that is gathered to a statement."""
         if self._deleted:
             places = _columns(self._deleted)
             statement.add("unlinked", _UNLINK, *places)
@@ -141,20 +149,14 @@ class WriteBatch:
         if self._entries:
             self._add_entries(statement)
         if self._events:
-            if self._distributed:
-                # Event ids ascend in the order of commits only if their allocation waits for unfinished commits on workers.
-                await citus.lock(self._connection, [citus.EVENTS])
-            statement.add("numbered", _NUMBER, len(self._events))
+            statement.add("numbered", _NUMBER, len(self._events), returning="value - {0}::bigint AS before")
             statement.add("told", _ADD_EVENTS, *_columns(_event(n, event) for n, event in enumerate(self._events, 1)))
         if self._history_rows:
             statement.add("remembered", history.REMEMBER, *_columns(self._history_rows))
-        if statement:
-            await statement.run(self._connection)
-        self._settle(forget)
 
     def _add_guarded(self, statement: Statement, name: str, sql: str, columns: list[list[Any]]) -> None:
         route = _ROUTE if self._distributed else ""
-        statement.add(name, f"{sql}{route} RETURNING 1", *columns, expected=len(columns[0]))
+        statement.add(name, f"{sql}{route}", *columns, expected=len(columns[0]))
 
     def _add_entries(self, statement: Statement) -> None:
         replaced = [place for place in self._entries if place not in self._inserted]

@@ -20,6 +20,7 @@ from mayflydb.store.postgres.connection import (
     DATABASE_ERRORS,
     RETRYABLE,
     LockTaken,
+    StaleGuess,
     connect,
     dial,
     pause,
@@ -35,6 +36,10 @@ log = logging.getLogger(__name__)
 
 GROUP_LIMIT = 512
 """The most writes of one group: the first of a group waits for the last to be decided."""
+
+PLAN_GROUPS = 1024
+"""Groups after which statements are planned again; the first few, after twice as many as before."""
+
 ATTEMPTS = 5
 """The number of times that a group is run while nothing of it has happened."""
 
@@ -51,7 +56,7 @@ RECOVERY_SECONDS = 1.0
 # Each transaction inserts a marker (writer, number) of its own and removes those of transactions whose outcome is known. The
 # marker is committed with the changes or not at all. To resolve a lost COMMIT the writer inserts the same marker on a new
 # connection: a conflict means committed; success means rolled back, and keeps the number from ever being committed.
-_ADD_MARKER = "INSERT INTO mayfly.outcome(writer, number) VALUES ({0}, {1})"
+_ADD_MARKER = "INSERT INTO mayfly.outcome(writer, number) SELECT {0}::bigint, {1}::bigint WHERE true"
 _REMOVE_MARKERS = "DELETE FROM mayfly.outcome WHERE writer = {0} AND number < {1}"
 _CLAIM_MARKER = "INSERT INTO mayfly.outcome(writer, number) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING number"
 
@@ -166,6 +171,10 @@ class Writer:
                 locks |= taken.locks
                 attempt -= 1
                 await self._drop_transaction()
+            except StaleGuess:
+                # Without guesses the group locks before it reads. It is no attempt that failed.
+                attempt -= 1
+                await self._drop_transaction()
             except DATABASE_ERRORS as error:
                 # The old connection may be inside of a failed transaction; a new one starts without any.
                 await self._drop_connection()
@@ -192,20 +201,23 @@ class Writer:
     async def _attempt(self, jobs: list[QueuedWrite], held_since: int | None, locks: frozenset[int]) -> None:
         """Run a group up to the answers. Where this raises, nothing of the group has happened."""
         connection = await self._ensure_connection()
-        if not self._in_transaction:
-            await connection.execute("BEGIN")
+        self._marker = number = self._marker + 1
+        if not self._distributed and (number % PLAN_GROUPS == 0 or number.bit_count() == 1):
+            # Plans for small tables may be bad ones for large tables, and tables grow.
+            await connection.execute("DISCARD PLANS")
+        transaction = Transaction(
+            connection, self._distributed, self._catalog_cache, self._holds, self._add_markers, self._in_transaction
+        )
         self._in_transaction = False
-        transaction = Transaction(connection, self._distributed, self._catalog_cache, self._holds)
         if locks:
             await transaction.lock_first(locks)
         await transaction.prefetch(job.decide for job in jobs if job.decide is not _reset_decision)
         done = [await self._decide(transaction, job) for job in jobs]
-        self._marker = number = self._marker + 1
-        version = await transaction.finish(self._add_markers)
+        version = await transaction.finish()
         self._warning = None
         backend = self._backend
         try:
-            await self._commit(connection, number)
+            await self._commit(connection, transaction)
         except CONNECTION_LOST as error:
             # COMMIT may have arrived or not. The outcome is found in a task of its own, so that the next group need not wait.
             await self._drop_connection()
@@ -226,7 +238,11 @@ class Writer:
         connection = self._connection
         if connection is None or connection.is_closed():
             connection = self._connection = await dial(self._url)
-            if self._distributed:
+            if not self._distributed:
+                # A group's statement is planned for longer than it runs, and every row is found by its key whatever the
+                # arguments are. Citus plans by the arguments, to find the workers.
+                await connection.execute("SET plan_cache_mode = force_generic_plan")
+            else:
                 connection.add_log_listener(self._on_warning)
                 await citus.recover(connection)
                 # What the driver was told may be a number of a pooler.
@@ -239,9 +255,12 @@ class Writer:
         if message.severity_en == "WARNING":
             self._warning = message.message
 
-    async def _commit(self, connection: asyncpg.Connection, number: int) -> None:
-        # Whoever waits already goes on in a transaction that begins with the end of this one.
-        waiting = self._queues.next_urgency() is not None
+    async def _commit(self, connection: asyncpg.Connection, transaction: Transaction) -> None:
+        if not transaction.is_begun:
+            await transaction.commit_at_once()
+            return
+        # Writes that wait already go on in a transaction that begins with the end of this one. By guess they need none.
+        waiting = self._queues.next_urgency() is not None and (self._distributed or not self._catalog_cache.rows)
         await connection.execute("COMMIT AND CHAIN" if waiting else "COMMIT")
         self._in_transaction = waiting
 
