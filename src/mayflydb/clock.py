@@ -313,6 +313,16 @@ class HighWater:
         self._highest = now
         return now
 
+    def steady_now(self, least: Span, most: Span) -> Instant | None:
+        """Return the present if the reservation goes on for at least and at most so long, as it nearly always does."""
+        now = self._clock.now()
+        if not least <= self._reserved - now <= most:
+            return None
+        self._seen = now
+        if now > self._highest:
+            self._highest = now
+        return self._highest
+
     def next_reservation(self, lead: Span | None = None) -> Instant:
         """Return the mark to commit so that the present and a little more may be used. `lead`: how much more."""
         # The clock may have stepped beyond the reservation: behind the fence the present is earlier.

@@ -39,6 +39,9 @@ class Disturbed:
             await self._disturb.pop()()
         return result
 
+    async def take_turn(self) -> None:
+        pass
+
 
 def fill(site: Site, *values: bytes) -> None:
     for n, value in enumerate(values):

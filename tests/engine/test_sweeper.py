@@ -11,9 +11,11 @@ from mayflydb.engine import sweeper
 from mayflydb.engine.billing import FEWEST, Billing
 from mayflydb.engine.catalog import Definition
 from mayflydb.engine.purge_decision import purge_due
+from mayflydb.engine.sweeper import FRUITLESS_SWEEPS
 from mayflydb.expiry.rules import Rule
 from mayflydb.expiry.sweep import Limits, PurgeRequest
 from mayflydb.model.instant import MINUTE
+from mayflydb.store.interface import Outcome
 
 GONE = 1
 """Seconds that the records of this file live."""
@@ -45,3 +47,28 @@ def test_a_poor_budget_makes_no_sweep_of_another_container_smaller(site: Site, m
     assert site.run(site.engine.reaper.sweep_due(request)) == {poor: 2 * FEWEST + 1, rich: 2 * FEWEST + 1}
     assert set(limits[poor]) == {FEWEST}
     assert set(limits[rich]) == {Limits().first}
+
+
+@pytest.mark.parametrize("store", ["sqlite-file"], indirect=True)
+def test_a_container_that_cannot_be_purged_holds_up_no_other(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    definition = Definition({}, site.now, rules=(Rule("default", GONE, hides=True),))
+    create = site.engine.definitions.create
+    stuck, free = (site.run(create(site.home, name, definition)).id for name in ("stuck", "free"))
+    tried: list[int] = []
+
+    def decide(nodes: Any, container: int, *rest: Any) -> Any:
+        if container == stuck:
+            tried.append(container)
+            return Outcome((), None)
+        return (yield from purge_due(nodes, container, *rest))
+
+    monkeypatch.setattr(sweeper, "purge_due", decide)
+    for container in (stuck, free):
+        site.write(upsert(b"k", b"v"), container)
+    site.pass_seconds(2)
+    request = PurgeRequest(site.now, site.now, "sweep")
+    assert +site.run(site.engine.reaper.sweep_due(request)) == {free: 1}
+    assert len(tried) == FRUITLESS_SWEEPS
+    # Only that request has left it out.
+    monkeypatch.undo()
+    assert +site.run(site.engine.reaper.sweep_due(request)) == {stuck: 1}

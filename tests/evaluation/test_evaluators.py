@@ -289,6 +289,19 @@ async def test_steps_on_the_loop_end_at_the_deadline_too(evaluators: Evaluators)
 
 
 @in_loop
+async def test_steps_on_the_loop_end_when_the_server_stops() -> None:
+    evaluators = Evaluators()
+    statement = Statement(evaluators, "a", None, cheap=True)
+    statement.check()
+    await statement.take_turn()
+    evaluators.close()
+    for ask in (statement.take_turn, lambda: asyncio.to_thread(statement.check)):
+        with pytest.raises(EvaluationStopped) as stopped:
+            await ask()
+        assert stopped.value.reason is StopReason.CLOSING
+
+
+@in_loop
 async def test_closing_ends_what_runs_and_what_waits() -> None:
     evaluators = Evaluators(EvaluationLimits(threads=1))
     tasks = [asyncio.create_task(evaluators.call("a", None, spin)) for _ in range(2)]
@@ -310,6 +323,18 @@ async def test_a_stopped_statement_ends_its_step_and_takes_no_other(evaluators: 
         with pytest.raises(EvaluationStopped) as stopped:
             await work
         assert stopped.value.reason is StopReason.KILLED
+    await wait_for(lambda: evaluators.counts.stopped["killed"] == 1)
+
+
+@in_loop
+async def test_a_stop_between_two_steps_is_counted_once(evaluators: Evaluators) -> None:
+    statement = Statement(evaluators, "a", None)
+    await statement.call(0, int)
+    statement.stop(StopReason.ABANDONED)
+    for _ in range(2):
+        with pytest.raises(EvaluationStopped):
+            await statement.call(0, int)
+    assert evaluators.counts.stopped["abandoned"] == 1
 
 
 @in_loop

@@ -68,6 +68,8 @@ def check_life(life: Life, rules: Sequence[Rule], deadline: int | None, unit: in
     for now, dead in ((deadline - unit, False), (deadline, True), (deadline + unit, True)):
         assert truth.due_at(life, rules, now) is dead, f"{life} under {rules} at {now}"
         assert truth.visible_at(life, rules, now) is not (dead and hides), f"{life} under {rules} at {now}"
+        is_visible = truth.visibility(rules, now)
+        assert (is_visible is None or is_visible(life)) is not (dead and hides), f"{life} under {rules} at {now}"
         assert in_ranges(life, rules, now) is dead, f"{life} under {rules} at {now}"
 
 

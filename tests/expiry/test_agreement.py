@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from expiry.golden import Life, in_ranges, path_value
-from mayflydb.expiry.deadline import deadline, deadline_under, due_at, earliest_expiry, visible_at
+from mayflydb.expiry.deadline import deadline, deadline_under, due_at, earliest_expiry, visibility, visible_at
 from mayflydb.expiry.explain import explain
 from mayflydb.expiry.ranges import due_ranges, lanes
 from mayflydb.expiry.rules import Rule, RuleCause
@@ -72,6 +72,25 @@ def test_visible_by_hiding_rules(world: tuple[Life, tuple[Rule, ...]], now: int)
     life, rules = world
     hiding = tuple(rule for rule in rules if rule.hides)
     assert visible_at(life, rules, now) != due_at(life, hiding, now)
+
+
+@given(WORLDS, INSTANTS)
+@settings(max_examples=1000, suppress_health_check=[HealthCheck.too_slow])
+def test_visibility_of_many_is_that_of_each(world: tuple[Life, tuple[Rule, ...]], now: int) -> None:
+    life, rules = world
+    is_visible = visibility(rules, now)
+    assert (is_visible is None or is_visible(life)) == visible_at(life, rules, now)
+
+
+@given(WORLDS)
+@settings(max_examples=1000, suppress_health_check=[HealthCheck.too_slow])
+def test_visibility_of_many_ends_at_the_deadline(world: tuple[Life, tuple[Rule, ...]]) -> None:
+    life, rules = world
+    ends = deadline(life, [rule for rule in rules if rule.hides])
+    if ends is not None:
+        before, at = visibility(rules, ends - 1), visibility(rules, ends)
+        assert before is None or before(life)
+        assert at is not None and not at(life)
 
 
 @given(WORLDS)

@@ -17,6 +17,7 @@ from mayflydb.model.instant import SECOND
 from mayflydb.model.record import IGNORED, NEVER
 
 deadline_under, due_ranges, span_under = truth.deadline_under, ranges.due_ranges, truth.span_under
+visibility = truth.visibility
 
 
 @pytest.mark.parametrize("check", CHECKS)
@@ -158,6 +159,8 @@ BUGS: dict[str, tuple[Any, str, Any]] = {
     "first rule": (truth, "due_at", _first_rule),
     "show is hide": (truth, "visible_at", _visible_unless_due),
     "hide is show": (truth, "visible_at", lambda record, rules, now: True),
+    "many show": (truth, "visibility", lambda rules, now: None),
+    "many late": (truth, "visibility", lambda rules, now: visibility(rules, now - 1)),
     "ranges early": (ranges, "due_ranges", _ranges_where(_moved(1))),
     "ranges late": (ranges, "due_ranges", _ranges_where(_moved(-1))),
     "ranges without own": (

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mayflydb.expiry.sweep import Limits, Sweep, SweepResult, Waiting, next_limit, next_sweep
 from mayflydb.model.instant import MILLISECOND
 
-LIMITS = Limits(most=256, duration=10 * MILLISECOND)
+LIMITS = Limits(most=256, duration=10 * MILLISECOND, fewest=16)
 BY_RECORDS = Limits(most=256, duration=None)
 
 
@@ -98,6 +98,13 @@ def test_records_only(duration: int) -> None:
 
 def test_first_limit() -> None:
     assert next_limit(None, LIMITS) == 256
+
+
+def test_a_slow_disk_leaves_sweeps_large_enough_to_be_cheap() -> None:
+    """A smaller sweep writes nearly as many pages, so that a busy disk would only become busier."""
+    assert next_limit(SweepResult(1, 300, 300, 10**9), Limits()) == 256
+    assert next_limit(SweepResult(1, 256, 256, 10**9), Limits()) == 256
+    assert next_limit(SweepResult(1, 8, 8, 10**9), Limits(most=8)) == 8
 
 
 @given(st.integers(1, 400), st.integers(0, 40))

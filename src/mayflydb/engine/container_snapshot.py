@@ -11,7 +11,7 @@ from mayflydb.engine.index_overlay import IndexOverlay, ReadRange, entry_keys
 from mayflydb.engine.locks import LockHolder, Locks
 from mayflydb.engine.version_cache import VersionCache
 from mayflydb.engine.workspace import Workspace
-from mayflydb.expiry.deadline import visible_at
+from mayflydb.expiry.deadline import visibility
 from mayflydb.model.errors import WriteConflict
 from mayflydb.model.instant import Instant
 from mayflydb.model.order import KeyRange, Order, Position
@@ -66,13 +66,14 @@ class ContainerSnapshot:
         self.written: dict[Identity, None] = {}
         self.lsn = lsn
         self._seq = seq
-        self._now = now
         self._version_cache = version_cache
         self._versions: dict[Identity, int | None] = {}
         self._blind: dict[Identity, Record | None] = {}
         self._overlays: dict[int, IndexOverlays] = {}
         self._ranges: dict[tuple[int, KeyRange, bool], list[ReadRange]] = {}
         self._scopes: list[Scope] = []
+        self.visibility = visibility(self.workspace.rules, now)
+        """Tells whether a record is visible at the instant of the transaction; None: every one is."""
 
     def is_new(self, stored: Record) -> bool:
         """Return whether another transaction created a record since the beginning."""
@@ -80,7 +81,7 @@ class ContainerSnapshot:
 
     def visible(self, record: Record) -> bool:
         """Return whether a record is visible at the instant of the transaction."""
-        return visible_at(record, self.workspace.rules, self._now)
+        return self.visibility is None or self.visibility(record)
 
     def conflict(self) -> WriteConflict:
         """Build the error for a concurrent transaction that committed first."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Sequence
-from typing import Any, Final, TypeVar
+from functools import partial
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
 from mayflydb.clock import monotonic_us
 from mayflydb.engine.budgets import Budgets, Meter
-from mayflydb.engine.catalog import Node, Nodes
+from mayflydb.engine.catalog import OWNER_MISSING, Node, Nodes
 from mayflydb.engine.commands import Command, Step, Written
 from mayflydb.engine.companions import Companions
 from mayflydb.engine.dates import DateIndexes
@@ -24,21 +25,24 @@ from mayflydb.engine.ordered_histories import OrderedHistories
 from mayflydb.engine.read_set import ReadSet
 from mayflydb.engine.reads import Reads, row_at
 from mayflydb.engine.reaper import Lease, Reaper
+from mayflydb.engine.request_counts import RequestCounts
 from mayflydb.engine.slow_log import SlowLog
-from mayflydb.engine.timekeeper import Timekeeper
+from mayflydb.engine.timekeeper import MARK, OF_THE_HOST, Timekeeper
 from mayflydb.engine.transactions import Body, ExpirableRecords, WriteTransaction
 from mayflydb.engine.upcoming import next_deadline
+from mayflydb.engine.workspace import Workspace
 from mayflydb.evaluation.evaluators import Evaluators
 from mayflydb.evaluation.loop_watch import LoopWatch
 from mayflydb.evaluation.statement import Statement
-from mayflydb.expiry.deadline import visible_at
+from mayflydb.expiry.deadline import visibility, visible_at
 from mayflydb.expiry.passes import upcoming
-from mayflydb.model.errors import MayflyError, WriteConflict
+from mayflydb.model.errors import MayflyError, OwnerNotFound, Unsupported, WriteConflict
 from mayflydb.model.instant import Instant
 from mayflydb.model.order import Order, Position
 from mayflydb.model.quota import Quotas
 from mayflydb.model.record import Expiry, Record, Version
 from mayflydb.store.interface import (
+    CatalogRow,
     ChildRows,
     Committed,
     Decision,
@@ -52,8 +56,21 @@ from mayflydb.store.interface import (
     Scan,
     Store,
 )
+from mayflydb.store.snapshots import Snapshots
 
 T = TypeVar("T")
+
+_Decided: TypeAlias = tuple[T, tuple[ExpirableRecords, ...], Instant]
+"""The reply of a decision for the engine itself: the caller's reply, records that may expire, the instant of the write."""
+
+Kept: TypeAlias = Callable[[int, bytes, bytes], Record | None]
+"""Finds the committed record of a container, a partition and a key if the store keeps it in memory; None: not known."""
+
+
+def keep_none(container: int, partition: bytes, key: bytes) -> Record | None:
+    """Return None, as for a store that keeps no records in memory."""
+    return None
+
 
 SCAN_BATCH = 256
 
@@ -100,7 +117,7 @@ async def scan(
     reads: Reads, container: Node, scope: Scope, after: Position | None, now: Instant, batch: int
 ) -> AsyncIterator[Batch]:
     """Yield visible records in order, batch by batch; other tasks run between batches."""
-    rules = container.rules
+    is_visible = visibility(container.rules, now)
     while True:
         request = Scan(container.id, scope.lower, scope.upper, scope.order, after, batch)
         records = await reads.read(request)
@@ -108,8 +125,7 @@ async def scan(
             return
         last = records[-1]
         after = Position(last.partition, last.lsn if scope.order is Order.CHANGED else last.seq)
-        visible = [record for record in records if visible_at(record, rules, now)] if rules else records
-        yield Batch(visible, after)
+        yield Batch(records if is_visible is None else list(filter(is_visible, records)), after)
         await asyncio.sleep(0)
 
 
@@ -125,6 +141,15 @@ class BatchRefused(MayflyError):
 class Engine:
     """One store, one clock, one reaper. Every method takes the `now` that its caller got from `now()`, once per request."""
 
+    snapshots: Snapshots | None = None
+    """The snapshots of the store, if it has any."""
+
+    epoch = 0
+    """The number of times that everything stored was replaced: what was read before is void."""
+
+    _undone: Instant = 0
+    """The latest instant of a time that was undone: the clock was set back from there."""
+
     def __init__(
         self,
         store: Store,
@@ -139,11 +164,12 @@ class Engine:
         evaluators: Evaluators | None = None,
         disk: Callable[[], Awaitable[DiskFacts]] | None = None,
         quotas: Quotas | None = None,
+        kept: Kept = keep_none,
     ) -> None:
         """`lease`: takes a name for this node, where several nodes share the store. `budgets`: the budgets of requests.
 
         `evaluators`: the threads on which statements compute. `disk`: reads the state of the store's disk, where its free space
-        is looked at; errors: Unavailable. `quotas`: the limits of the server, to which front ends add theirs.
+        is looked at; errors: Unavailable. `quotas`: the limits of the server, to which front ends add theirs. `kept`: see `Kept`.
         """
         self.quotas = quotas or Quotas()
         self.open_transactions = self.quotas.get("open_transactions", MAX_TRANSACTIONS)
@@ -154,7 +180,8 @@ class Engine:
         self.evaluators = Evaluators() if evaluators is None else evaluators
         self.loop_watch = LoopWatch()
         self.slow_log = SlowLog(monotonic_us, None)
-        self.disk = disk
+        self.requests = RequestCounts(monotonic_us)
+        self.disk, self._kept = disk, kept
         self.meter = meter
         self.monitor = monitor
         self.time = time
@@ -170,8 +197,7 @@ class Engine:
         self.version_cache.max_bytes = self.transaction_bytes.limit // 2
         self.locks = reaper.locks
         self._written_at: Instant = 0
-        self._changed_at: Instant = time.latest
-        self.committed_at: Instant = time.latest
+        self._changed_at = self.committed_at = time.latest
         """The instant of the last write that this node has committed; later commits have no earlier instant."""
 
         time.on_roll_back = self._go_back
@@ -237,6 +263,12 @@ class Engine:
 
     # --- reads -----------------------------------------------------------------------------------------------------
 
+    def get_kept(self, container: Node, partition: bytes, key: bytes, now: Instant) -> Record | None:
+        """Find a visible record that the store keeps in memory, at once; None: `get` tells."""
+        record = self._kept(container.id, partition, key)
+        rules = container.rules
+        return record if record is not None and (not rules or visible_at(record, rules, now)) else None
+
     async def get(self, container: Node, partition: bytes, key: bytes, now: Instant) -> Record | None:
         """Find a visible record."""
         record = await self.store.read(Get(container.id, partition, key))
@@ -270,6 +302,14 @@ class Engine:
         """
         return await self.reaper.events.read(after, limit, now)
 
+    async def last_expiry(self) -> int:
+        """Return the number of the last expiry event; 0: there was none."""
+        return await self.reaper.events.last()
+
+    async def find_first_kept_expiry(self, now: Instant) -> int:
+        """Return the number behind which all expiry events are kept."""
+        return await self.reaper.events.find_first_kept(now)
+
     async def history(self, container: int, after: int, limit: int) -> list[Version]:
         """Return up to `limit` lines of a history after an lsn, as stored: with lines that are too old, and gaps."""
         return await self.store.read(History(container, after, limit))
@@ -281,9 +321,7 @@ class Engine:
     async def reset(self) -> None:
         """Delete everything that is stored."""
         await self.store.reset()
-        self.nodes.forget()
-        self.version_cache.reset()
-        self.locks.reset()
+        self._forget_content()
         self.meter.forget()
         if self.budgets is not None:
             self.budgets.forget()
@@ -291,8 +329,41 @@ class Engine:
         await self.reaper.survey()
         self.reaper.notifier.notify()
 
+    async def restore(self, name: str, rising: bool, swapped: Callable[[], None]) -> None:
+        """Replace everything that is stored by a snapshot. `rising`: the clock's mark stays if it is later.
+
+        `swapped`: called when the content is the other one, before anything is read. Errors: Unsupported where the store has no
+        snapshots; those of `Snapshots.restore`.
+        """
+
+        def renew() -> None:
+            self._forget_content()
+            self.monitor.forget_members()
+            swapped()
+
+        marks = (MARK,) if rising else ()
+        await self.snapshots_or_refusal().restore(name, OF_THE_HOST, marks, renew)
+        await self.monitor.refresh(self.time.clock.now())
+        await self.reaper.survey()
+        self.reaper.notifier.notify()
+
+    def snapshots_or_refusal(self) -> Snapshots:
+        """Return the snapshots of the store. Unsupported where it has none."""
+        if self.snapshots is None:
+            raise Unsupported(
+                "a PostgreSQL database has no snapshots here", hint="use those of PostgreSQL: pg_dump, or a base backup"
+            )
+        return self.snapshots
+
+    def _forget_content(self) -> None:
+        self.epoch += 1
+        self.nodes.forget()
+        self.version_cache.reset()
+        self.locks.reset()
+
     def roll_back(self, instant: Instant) -> None:
         """Follow a clock that a person set back over a store without newer data."""
+        self._undone = max(self._undone, self.time.latest)
         self.time.roll_back(instant)
 
     def _go_back(self, instant: Instant) -> None:
@@ -321,13 +392,27 @@ class Engine:
         if size >= LONG_WRITE:
             async with self.time.long_write():
                 return await self.transact(body, now, holder, lock_waits, waits)
+        return await self._commit(partial(self._decide, body, now), holder, lock_waits, waits)
+
+    async def _commit(
+        self,
+        decide: Callable[[LockHolder | None], Decision[_Decided[T]]],
+        holder: LockHolder | None = None,
+        lock_waits: LockWaits | None = None,
+        waits: bool = True,
+    ) -> T:
+        """Commit a decision, as `transact` does."""
         if self.time.stands_still:
             await self.time.catch_up()
+        # As `version_cache.write` does, without its context.
+        cache = self.version_cache
+        number = cache.begin()
         try:
-            with self.version_cache.write():
-                return self._finish_write(await self.store.write(lambda: self._decide(body, now, holder)))
+            return self._finish_write(await self.store.write(partial(decide, holder)))
         except Locked as first:
             met = first
+        finally:
+            cache.end(number)
         if holder is not None or not waits:
             # A commit holds locks while it is decided, so a wait for others could be a deadlock.
             raise WriteConflict(TAKEN, container=met.target[0])
@@ -336,17 +421,18 @@ class Engine:
             turn = met.target
             try:
                 with self.version_cache.write():
-                    return self._finish_write(await self.store.write(lambda: self._decide(body, now, None)))
+                    return self._finish_write(await self.store.write(partial(decide, None)))
             except Locked as another:
                 met = another
             finally:
                 # Until here the turn kept transactions from locking the target again between wake and write.
                 self.locks.end_turn(turn)
 
-    def _finish_write(self, committed: Committed[tuple[T, tuple[ExpirableRecords, ...], Instant]]) -> T:
+    def _finish_write(self, committed: Committed[_Decided[T]]) -> T:
         self.reaper.notifier.notify()
         reply, expirables, written = committed.reply
-        self.committed_at = max(self.committed_at, written)
+        if written > self.committed_at:
+            self.committed_at = written
         # Use the current schedule: it may have changed since the decision.
         for container, rules, own, records in expirables:
             for record in records:
@@ -355,9 +441,7 @@ class Engine:
                     self.reaper.notice(container, ahead, own)
         return reply
 
-    def _decide(
-        self, body: Body[T], now: Instant, holder: LockHolder | None
-    ) -> Decision[tuple[T, tuple[ExpirableRecords, ...], Instant]]:
+    def _decide(self, body: Body[T], now: Instant, holder: LockHolder | None) -> Decision[_Decided[T]]:
         transaction = WriteTransaction(self.nodes, self._write_instant(now), self.locks, holder)
         reply = yield from body(transaction)
         for container, replaced in transaction.replaced_versions():
@@ -370,11 +454,25 @@ class Engine:
     def write(self, container: int, command: Command, now: Instant) -> Coroutine[Any, Any, Written]:
         """Decide and commit one command. Errors: those of its mode, OwnerNotFound, Unavailable, OutcomeUnknown."""
 
-        def body(transaction: WriteTransaction) -> Generator[Read[Any], Any, Written]:
-            space = yield from transaction.on(container)
-            return (yield from space.run(command))
+        return self._commit(partial(self._decide_one, container, command, now))
 
-        return self.transact(body, now)
+    def _decide_one(
+        self, container: int, command: Command, now: Instant, holder: LockHolder | None
+    ) -> Decision[_Decided[Written]]:
+        """Decide one command, as `_decide` does a body, without a transaction around its workspace."""
+        now = self._write_instant(now)
+        row: CatalogRow | None = yield LoadRow(container)
+        if row is None:
+            raise OwnerNotFound(OWNER_MISSING)
+        space = Workspace(self.nodes.of(row), now, None, self.locks, holder)
+        written = yield from space.run(command)
+        if space.replaced:
+            self.version_cache.note(container, space.replaced)
+        if space.changes:
+            self._changed_at = now
+        rules = space.rules
+        expirables = ((container, rules, space.schedule, tuple(space.written_records)),) if rules else ()
+        return Outcome(tuple(space.changes), (written, expirables, now))
 
     async def write_all(
         self, container: int, commands: Sequence[Command | Step], now: Instant, read_set: ReadSet | None = None
@@ -410,5 +508,10 @@ class Engine:
     def _write_instant(self, now: Instant) -> Instant:
         # Requests reach the writer in another order than they read the time. A write's instant is never before that of another
         # write, and never before a read that has found a record expired.
-        self._written_at = max(now, self._written_at, self.time.latest)
+        latest = self.time.latest
+        # A request that began before the clock was set back does not bring the later time with it.
+        if now < latest or latest < now <= self._undone:
+            now = latest
+        if now > self._written_at:
+            self._written_at = now
         return self._written_at

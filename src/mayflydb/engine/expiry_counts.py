@@ -9,6 +9,7 @@ import msgspec
 
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.proposals import Proposal
+from mayflydb.engine.record_samples import RecordSample, count_numbers, draw_sample
 from mayflydb.expiry.deadline import deadline, due_at, earliest_expiry, first_due, visible_at
 from mayflydb.expiry.ranges import Lane, due_ranges, lanes
 from mayflydb.expiry.rules import Rule
@@ -20,6 +21,20 @@ from mayflydb.store.interface import Count, CountDue, Due, Scan, Store
 
 SAMPLE = 10
 PAGE = 256
+
+
+class CountBudget(msgspec.Struct, frozen=True):
+    """The largest containers whose previews are exact, and the size of the sample that estimates those of larger ones.
+
+    `counted`: records that the store counts by its indexes, about 0.1 s for the default. `read`: records that are read one by
+    one, which takes as long.
+    """
+
+    counted: int = 1_100_000
+    read: int = 10_000
+    sample: int = 2000
+
+
 END: Instant = 1 << 80
 """An instant after every deadline."""
 
@@ -32,6 +47,7 @@ class Preview(msgspec.Struct, frozen=True):
     `records`: visible now. `expire_now`: of those, hidden in the next request. `expire_within`: expired by then, including
     these. `own_ttl`: with a positive own ttl; `ignored`: with an invalid one; `never`: without a deadline. `reappear_now`:
     hidden, not yet purged, and visible again under the new rules. `sample`: some of the records that would expire at once.
+    `exact` False: the counts are estimates.
     """
 
     now: Instant
@@ -43,6 +59,7 @@ class Preview(msgspec.Struct, frozen=True):
     never: int
     reappear_now: int
     sample: list[Record]
+    exact: bool = True
 
 
 class Census(msgspec.Struct, frozen=True):
@@ -79,8 +96,9 @@ class Forecast(msgspec.Struct, frozen=True):
 class ExpiryCounts:
     """Counts over the due paths: their cost follows the size of the answer."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, budget: CountBudget | None = None) -> None:
         self._store = store
+        self._budget = budget or CountBudget()
 
     async def due_counts(self, container: int, rules: Sequence[Rule], instants: Sequence[Instant]) -> list[int]:
         """Return the number of stored records that are due at each instant (ascending)."""
@@ -144,39 +162,57 @@ class ExpiryCounts:
         return Census(totals.records - totals.own - totals.never - following, totals.never, totals.own - own)
 
     async def preview_of(self, container: Node, proposal: Proposal, now: Instant) -> Preview:
-        """Preview a change as if it were made now. A date index that does not exist yet needs a scan of all records."""
+        """Preview a change as if it were made now. A date index that does not exist yet needs a look at each record."""
         if proposal.dated is None:
             return await self.preview(container, proposal.rules, now)
-        return await self._preview_by_scan(container, proposal.rules, now, proposal.dated)
-
-    async def _preview_by_scan(
-        self, container: Node, proposed: tuple[Rule, ...], now: Instant, dated: Callable[[Record], Record]
-    ) -> Preview:
-        totals = await self.totals(container.id)
-        ends = [now, *(now + span for span in HORIZONS.values())]
-        visible = never = reappear = 0
-        expired = [0] * len(ends)
-        sample: list[Record] = []
+        sample = await self._sample_beyond(container, self._budget.read)
+        tally = _Tally(container.rules, proposal.rules, now, proposal.dated)
+        if sample is not None:
+            tally.add(sample.records)
+            return tally.estimate(sample)
         after: Position | None = None
         while page := await self._store.read(Scan(container.id, b"", None, Order.CREATED, after, PAGE)):
             after = Position(b"", page[-1].seq)
-            for stored in page:
-                record, shown = dated(stored), visible_at(stored, container.rules, now)
-                due = [due_at(record, proposed, end) for end in ends]
-                visible += shown
-                reappear += not shown and not due[0]
-                never += deadline(record, proposed) is None
-                if shown or not due[0]:
-                    expired = [count + each for count, each in zip(expired, due, strict=True)]
-                if shown and due[0] and len(sample) < SAMPLE:
-                    sample.append(record)
-        within = dict(zip(HORIZONS, expired[1:], strict=True))
-        return Preview(now, visible, expired[0], within, totals.own, totals.ignored, never, reappear, sample)
+            tally.add(page)
+        return tally.preview()
 
-    async def preview(self, container: Node, proposed: tuple[Rule, ...], now: Instant) -> Preview:
+    async def _sample_beyond(self, container: Node, limit: int) -> RecordSample | None:
+        """Draw a sample of a container with more records than `limit`. None: it has fewer, and all can be counted."""
+        if (await count_numbers(self._store, container.id))[1] <= limit:
+            return None
+        sample = await draw_sample(self._store, container.id, self._budget.sample)
+        # Numbers of purged records are not used again: few records may have drawn from many numbers.
+        return None if sample.scale(len(sample.records)) <= limit else sample
+
+    async def _estimate(
+        self, container: Node, proposed: tuple[Rule, ...], now: Instant, sample: RecordSample
+    ) -> Preview:
+        tally = _Tally(container.rules, proposed, now, None)
+        tally.add(sample.records)
+        found = tally.estimate(sample)
+        is_countable = sample.scale(len(sample.records)) <= self._budget.counted
+        if not is_countable or any(rule.hides for rule in container.rules):
+            return found
+        # A record that is due is so on one path at least, and may be on all. Later ends have more to count: an estimate of many
+        # is good without.
+        paths = [await self._path_counts(container.id, path, proposed, [now]) for path in _paths(proposed)]
+        counts = [due for (due,) in paths]
+        expired = min(max(found.expire_now, max(counts, default=0)), sum(counts))
+        within = {name: max(count, expired) for name, count in found.expire_within.items()}
+        records = max(found.records, expired)
+        return msgspec.structs.replace(found, records=records, expire_now=expired, expire_within=within)
+
+    async def preview(
+        self, container: Node, proposed: tuple[Rule, ...], now: Instant, may_estimate: bool = True
+    ) -> Preview:
         """Preview rules as if they were set now."""
-        totals = await self.totals(container.id)
         hiding = tuple(rule for rule in container.rules if rule.hides)
+        by_record = _overlap(proposed) or _overlap((*hiding, *proposed))
+        limit = self._budget.read if by_record else self._budget.counted
+        sample = await self._sample_beyond(container, limit) if may_estimate else None
+        if sample is not None:
+            return await self._estimate(container, proposed, now, sample)
+        totals = await self.totals(container.id)
         hidden, still_hidden = await self._count_hidden(container.id, hiding, proposed, now)
         expired = await self.due_counts(container.id, proposed, [now, *(now + span for span in HORIZONS.values())])
         return Preview(
@@ -291,6 +327,64 @@ class ExpiryCounts:
             ]
             place = path_place(page[-1], lane.path)
         return found
+
+
+class _Tally:
+    """Counts records one by one, as a preview does."""
+
+    def __init__(
+        self,
+        current: Sequence[Rule],
+        proposed: Sequence[Rule],
+        now: Instant,
+        dated: Callable[[Record], Record] | None,
+    ) -> None:
+        self._current, self._proposed, self._dated = current, proposed, dated
+        self._ends = [now, *(now + span for span in HORIZONS.values())]
+        self._visible = self._own = self._ignored = self._never = self._reappear = 0
+        self._expired = [0] * len(self._ends)
+        self._sample: list[Record] = []
+
+    def add(self, records: Sequence[Record]) -> None:
+        """Count these records."""
+        for stored in records:
+            record = stored if self._dated is None else self._dated(stored)
+            shown = visible_at(stored, self._current, self._ends[0])
+            due = [due_at(record, self._proposed, end) for end in self._ends]
+            self._visible += shown
+            self._own += stored.anchor is not None and (stored.override or 0) > 0
+            self._ignored += stored.override == 0
+            self._reappear += not shown and not due[0]
+            self._never += deadline(record, self._proposed) is None
+            if shown or not due[0]:
+                self._expired = [count + each for count, each in zip(self._expired, due, strict=True)]
+            if shown and due[0] and len(self._sample) < SAMPLE:
+                self._sample.append(record)
+
+    def preview(self, scale: Callable[[int], int] = int) -> Preview:
+        """Return the counts, each of them scaled."""
+        return Preview(
+            now=self._ends[0],
+            records=scale(self._visible),
+            expire_now=scale(self._expired[0]),
+            expire_within={name: scale(self._expired[n]) for n, name in enumerate(HORIZONS, start=1)},
+            own_ttl=scale(self._own),
+            ignored=scale(self._ignored),
+            never=scale(self._never),
+            reappear_now=scale(self._reappear),
+            sample=self._sample,
+        )
+
+    def estimate(self, sample: RecordSample) -> Preview:
+        """Return the counts of the container that the counts of its sample suggest."""
+        found = self.preview(sample.scale)
+        if sample.is_whole:
+            return found
+        # No sample shows that no record expires: without the 1, a change that expires records might not be asked about.
+        expired = max(found.expire_now, 1 if self._proposed else 0)
+        within = {name: max(count, expired) for name, count in found.expire_within.items()}
+        records = max(found.records, expired)
+        return msgspec.structs.replace(found, records=records, expire_now=expired, expire_within=within, exact=False)
 
 
 def edges_of(now: Instant, horizon: Span, buckets: int) -> list[Instant]:

@@ -64,6 +64,21 @@ class ExpiryEvents:
             raise HistoryLost(f"Expiry events after number {after} are no longer kept.")
         return found
 
+    async def last(self) -> int:
+        """Return the number of the last event; 0: there was none."""
+        return await self._store.read(LastExpiry())
+
+    async def find_first_kept(self, now: Instant) -> int:
+        """Return the number behind which all events are kept."""
+        trimmed = await self._store.read(NamedNumber(TRIMMED)) or 0
+        lost = max(trimmed, await self.last() - self._limits.number)
+        while page := await self._store.read(Expiries(None, lost, BATCH)):
+            for event in page:
+                if not self._is_old(event, now):
+                    return lost
+                lost = event.id
+        return lost
+
     def _is_old(self, event: Expiry, now: Instant) -> bool:
         age = self._limits.virtual_age if self._time.clock.mode == "virtual" else self._limits.age
         return age is not None and event.purged <= now - age

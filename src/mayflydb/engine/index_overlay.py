@@ -50,6 +50,9 @@ class IndexOverlay:
             for key in keys:
                 insort(self._places, (key, seq))
 
+    def __len__(self) -> int:
+        return len(self._records)
+
     def __contains__(self, seq: int) -> bool:
         return seq in self._records
 

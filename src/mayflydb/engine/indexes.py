@@ -28,7 +28,7 @@ from mayflydb.engine.catalog import Index, Node, Nodes, row_of
 from mayflydb.engine.locks import Locks
 from mayflydb.engine.reaper import Lease
 from mayflydb.evaluation.statement import HERE, Computing
-from mayflydb.expiry.deadline import visible_at
+from mayflydb.expiry.deadline import visibility
 from mayflydb.model.errors import MayflyError, NotFound, Unavailable
 from mayflydb.model.instant import SECOND, Instant, Span
 from mayflydb.model.keys import SortKeys
@@ -38,6 +38,7 @@ from mayflydb.store.interface import (
     Committed,
     Decision,
     Fetch,
+    FetchRange,
     LoadRow,
     Outcome,
     PutRow,
@@ -97,13 +98,13 @@ class Indexes:
         self, container: Node, seqs: Sequence[int], now: Instant, batch: int
     ) -> AsyncIterator[list[Record]]:
         """Yield the visible records among ascending seqs, batch by batch."""
-        first = 0
+        first, is_visible = 0, visibility(container.rules, now)
         while first < len(seqs):
             wanted = tuple(seqs[first : first + batch])
             records = await self._store.read(Fetch(container.id, wanted))
             full = len(records) < len(wanted) and bool(records)
             first = seqs.index(records[-1].seq, first) + 1 if full else first + len(wanted)
-            yield [record for record in records if visible_at(record, container.rules, now)]
+            yield records if is_visible is None else list(filter(is_visible, records))
             await asyncio.sleep(0)
 
     async def fetch_few(self, container: Node, seqs: Sequence[int], now: Instant) -> list[Record] | None:
@@ -111,7 +112,18 @@ class Indexes:
         records = await self._store.read(Fetch(container.id, tuple(seqs))) if seqs else []
         if len(records) < len(seqs):
             return None
-        return [record for record in records if visible_at(record, container.rules, now)]
+        is_visible = visibility(container.rules, now)
+        return records if is_visible is None else list(filter(is_visible, records))
+
+    async def fetch_range(
+        self, container: Node, index: Index, within: KeyRange, now: Instant, limit: int
+    ) -> list[Record] | None:
+        """Return the visible records with keys in a range, by seq, each once; None where there are more than `limit`, with
+        hidden ones, or more than a page of bytes.
+        """
+        records = await self._store.read(FetchRange(container.id, index.number, within, limit))
+        is_visible = visibility(container.rules, now)
+        return records if records is None or is_visible is None else list(filter(is_visible, records))
 
     async def walk(
         self, container: Node, index: Index, within: KeyRange, descending: bool, now: Instant, batch: int
@@ -121,13 +133,13 @@ class Indexes:
         A record appears once for each of its keys in the range.
         """
         after: tuple[bytes, int] | None = None
+        is_visible = visibility(container.rules, now)
         while True:
             found = await self._store.read(ScanIndex(container.id, index.number, within, descending, after, batch))
             if not found:
                 return
             after = found[-1][0], found[-1][1].seq
-            rules = container.rules
-            yield [(key[:-HASH_BYTES], record) for key, record in found if visible_at(record, rules, now)]
+            yield [(key[:-HASH_BYTES], record) for key, record in found if is_visible is None or is_visible(record)]
             await asyncio.sleep(0)
 
     async def has_all(self, container: int, indexes: Iterable[Index]) -> bool:

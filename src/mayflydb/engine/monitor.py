@@ -120,6 +120,11 @@ class Monitor:
         self.schedule = Schedule(now, self._default)
         self.enabled = True
 
+    def forget_members(self) -> None:
+        """Forget which containers take part, after everything stored was replaced. `refresh` reads the parameters anew."""
+        self._resets += 1
+        self._members.clear()
+
     def forget_container(self, container: int) -> None:
         """Drop what was learned of a container that is gone."""
         self._members.pop(container, None)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 from mayflydb.clock import Clock
 from mayflydb.engine.billing import Billing, Charge
 from mayflydb.engine.budgets import Budgets, Meter
 from mayflydb.engine.catalog import Nodes
 from mayflydb.engine.definitions import Definitions
-from mayflydb.engine.engine import Engine
+from mayflydb.engine.engine import Engine, Kept, keep_none
 from mayflydb.engine.housekeeping import DEFAULT_RETENTION, Retention
 from mayflydb.engine.monitor import Monitor
 from mayflydb.engine.reaper import Lease, Reaper
@@ -23,6 +24,9 @@ from mayflydb.store.interface import DiskFacts, Holds, Store
 
 INLINE_LIMIT: Span = 4 * MILLISECOND
 """The longest sweep of a store that works on the event loop itself."""
+
+DATABASE_LIMITS: Final = Limits(most=2_000, duration=20 * MILLISECOND, first=1_000, fewest=500)
+"""Sweeps of a database in processes of its own: the round trips of a sweep take as long as the purge of 200 records."""
 
 
 async def open_engine(
@@ -40,6 +44,7 @@ async def open_engine(
     disk: Callable[[], Awaitable[DiskFacts]] | None = None,
     retention: Retention = DEFAULT_RETENTION,
     quotas: Quotas | None = None,
+    kept: Kept = keep_none,
 ) -> Engine:
     """Assemble an engine over a store and a clock; the caller runs `engine.reaper.run()` as long as it serves.
 
@@ -48,6 +53,7 @@ async def open_engine(
     of their own. `holds`: keeps other nodes from purging records that are locked on this one. `monitored`: the name of the
     space whose containers the monitor counts and stops; empty: none. `evaluators`: the threads on which statements compute.
     `disk`: reads the state of the store's disk. `retention`: of expiry events and histories. `quotas`: the limits of the server.
+    `kept`: finds a committed record that the store keeps in memory.
     """
     nodes = Nodes()
     time = await Timekeeper.start(clock, store, shared=lease is not None)
@@ -70,11 +76,15 @@ async def open_engine(
     )
     definitions = Definitions(store, nodes, reaper.invalidate)
     await reaper.survey()
-    return Engine(store, time, reaper, nodes, definitions, meter, monitor, lease, budgets, evaluators, disk, quotas)
+    return Engine(
+        store, time, reaper, nodes, definitions, meter, monitor, lease, budgets, evaluators, disk, quotas, kept
+    )
 
 
 def _limits(store: Store, clock: Clock) -> Limits:
     # By records alone: real milliseconds would make two runs of a test differ.
     if clock.mode == "virtual":
         return Limits(duration=None)
-    return Limits() if store.durable else Limits(duration=INLINE_LIMIT)
+    if not store.durable:
+        return Limits(duration=INLINE_LIMIT)
+    return DATABASE_LIMITS if store.description.startswith("postgresql:") else Limits()

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from mayflydb.engine.commands import Mode, Written
 
+_READ, _DELETE = Mode.READ, Mode.DELETE
+
 KILOBYTE = 1024
 MISS = 1.0
 METADATA = 2.0
@@ -24,7 +26,7 @@ def _kilobytes(size: int) -> int:
 
 def point_read(size: int) -> float:
     """Return the price of reading one record of `size` bytes by its key."""
-    return 1.0 + (_kilobytes(size) - 1) * _READ_PER_KB
+    return 1.0 if size <= KILOBYTE else 1.0 + (_kilobytes(size) - 1) * _READ_PER_KB
 
 
 def create(size: int, entries: int = 0) -> float:
@@ -53,9 +55,9 @@ def likely(mode: Mode, size: int) -> float:
 
 def charge(written: Written) -> float:
     """Return the price of a command that ran."""
-    if written.mode is Mode.DELETE:
+    mode, size = written.mode, len(written.record.value)
+    if mode is _DELETE:
         return DELETE
-    size = len(written.record.value)
-    if written.mode is Mode.READ:
+    if mode is _READ:
         return point_read(size)
     return create(size) if written.created else replace(size)

@@ -74,6 +74,7 @@ class Snapshot:
         self._holder = LockHolder(now, exclusive)
         self.serializable = serializable
         self._engine = engine
+        self._epoch = engine.epoch
         self._begun = begun
         self._parents = parents
         self._views: dict[int, ContainerSnapshot] = {}
@@ -209,9 +210,13 @@ class Snapshot:
             async for begun, last in self._walk_batches(view, overlays, index, within, descending, batch, began):
                 if read_range is not None:
                     read_range.read(begun, last)
-                split = len(own) if last is None else _upto(own, last, descending)
-                theirs = [each for each in begun if overlays.first.get(each[1].seq, began) >= began]
-                own, ours = own[split:], own[:split]
+                theirs = begun
+                if overlays.first:
+                    theirs = [each for each in begun if overlays.first.get(each[1].seq, began) >= began]
+                ours: list[Found] = []
+                if own:
+                    split = len(own) if last is None else _upto(own, last, descending)
+                    own, ours = own[split:], own[:split]
                 if here := merge(theirs, ours, descending):
                     yield [(key[:-HASH_BYTES], record) for key, record in here]
         finally:
@@ -254,9 +259,12 @@ class Snapshot:
             await asyncio.sleep(0)
 
     def _stored_at_begin(
-        self, view: ContainerSnapshot, overlays: IndexOverlays, found: Sequence[Found], began: int
+        self, view: ContainerSnapshot, overlays: IndexOverlays, found: list[Found], began: int
     ) -> list[Found]:
         """Return the stored entries that already were so at the beginning; replaced versions are in an overlay."""
+        if not overlays.gone and max([each[1].lsn for each in found], default=0) <= view.lsn:
+            # Nothing here has changed since the beginning, as in nearly every batch.
+            return self._visible_of(view, found)
         begun: list[Found] = []
         for each in found:
             record = each[1]
@@ -269,8 +277,9 @@ class Snapshot:
             begun.append(each)
         return self._visible_of(view, begun)
 
-    def _visible_of(self, view: ContainerSnapshot, found: Sequence[Found]) -> list[Found]:
-        return [each for each in found if view.visible(each[1])] if view.workspace.rules else list(found)
+    def _visible_of(self, view: ContainerSnapshot, found: list[Found]) -> list[Found]:
+        is_visible = view.visibility
+        return found if is_visible is None else [each for each in found if is_visible(each[1])]
 
     async def _check_changed(self, view: ContainerSnapshot) -> None:
         """Raise WriteConflict if a record that the index may have led to has changed, and its old version is unknown."""
@@ -397,6 +406,8 @@ class Snapshot:
         blind, holds = any(done.blind for done in self._done), tuple(self._holder.holds)
 
         def body(transaction: WriteTransaction) -> Generator[Read[Any], Any, list[Written]]:
+            if self._epoch != self._engine.epoch:
+                raise WriteConflict(CHANGED, container=self._done[0].container)
             if claim is not None and not (yield from claim(transaction)):
                 return []
             # All other purges show in the version of the record.

@@ -29,6 +29,10 @@ log = logging.getLogger("mayflydb.engine.reaper")
 """Of the reaper, which is what operators of a server know."""
 
 
+FRUITLESS_SWEEPS = 100
+"""Sweeps in a row that removed nothing, after which a request leaves a container out."""
+
+
 class Sweeper:
     """Purges due records of one store. `limits` may be replaced between two requests."""
 
@@ -80,8 +84,10 @@ class Sweeper:
         done: Counter[int] = Counter()
         rounds: Counter[int] = Counter()
         waits: dict[int, Span] = {}
+        fruitless: Counter[int] = Counter()
+        stuck: dict[int, Span] = {}
         async with self._sweeping:
-            while (sweep := await self._choose(request, waits)) is not None:
+            while (sweep := await self._choose(request, waits | stuck)) is not None:
                 container = sweep.container
                 affordable, wait = await self._billing.affordable(container) if request.within_budget else (None, 0)
                 if affordable == 0:
@@ -89,6 +95,10 @@ class Sweeper:
                     continue
                 removed = await self._sweep_and_pay(sweep, affordable, request)
                 done[container] += removed
+                # What is due and cannot be purged must not keep the request from its end.
+                fruitless[container] = 0 if removed else fruitless[container] + 1
+                if fruitless[container] == FRUITLESS_SWEEPS:
+                    stuck[container] = 0
                 rounds[container] += bool(removed) and self._monitor.has_member(container)
             await self._store_finished_runs()
             self._monitor.count_rounds(max(0, max(rounds.values(), default=1) - 1))

@@ -28,6 +28,9 @@ VERDICT = "clock_verdict"
 
 BOOT, READS_PACE, PROVEN_PACE = "clock_boot", "clock_reads_pace", "clock_proven_pace"
 
+OF_THE_HOST: Final = (SHIFT, VERDICT, BOOT, READS_PACE, PROVEN_PACE)
+"""The numbers that tell of the host's clock, and stay when the rest of a store is replaced."""
+
 FAR: Span = 5 * SECOND
 """More than this is not reserved ahead."""
 
@@ -70,6 +73,10 @@ class Timekeeper:
         """Continue from the stored mark."""
         mark, verdict = await store.read(NamedNumber(MARK)), await store.read(NamedNumber(VERDICT))
         return cls(clock, store, mark or 0, verdict or 0, shared)
+
+    def steady_now(self) -> Instant | None:
+        """Return the present without a coroutine; None where the reservation needs a look, which `now` takes."""
+        return self._high.steady_now(SECOND // 2, FAR)
 
     async def now(self) -> Instant:
         """Return the present. Waits for a commit if the reservation has run out, but not for that of a long write."""

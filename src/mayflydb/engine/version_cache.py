@@ -141,9 +141,15 @@ class VersionCache:
 
     def end(self, number: int) -> None:
         """End a write."""
-        del self._under_way[number]
-        if self._purged or self._notes or self._unwatched:
+        under_way, unwatched = self._under_way, self._unwatched
+        del under_way[number]
+        if self._purged or self._notes or self._log:
             self._prune()
+        elif unwatched:
+            # Without an open snapshot, as most of the time: only writes in progress keep versions.
+            wanted = next(iter(under_way), self._last + 1)
+            while unwatched and unwatched[0][0] < wanted:
+                unwatched.popleft()
         if self._settling:
             self._settle()
 
@@ -165,7 +171,8 @@ class VersionCache:
     def note(self, container: int, replaced: Iterable[Replaced]) -> None:
         """Note versions that are about to be replaced."""
         self._last += 1
-        if not self._watchers:
+        # The dictionary below it, whose length is known without a call of Python code. A snapshot that has just ended may count.
+        if not self._watchers.data:  # type: ignore[attr-defined]
             # A snapshot may begin before this commit, so keep the versions until then.
             self._unwatched.append((self._last, container, list(replaced)))
             return

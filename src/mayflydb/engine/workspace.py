@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence, Set
 from typing import Any
 
-from mayflydb.engine.catalog import Node, row_of, with_several
+from mayflydb.engine.catalog import Index, Node, row_of, with_several
 from mayflydb.engine.commands import Command, Draft, Mode, Written
 from mayflydb.engine.locks import Locked, LockHolder, Locks
 from mayflydb.engine.ordered_histories import next_stamp
@@ -54,8 +54,17 @@ def repeated_indexes(entries: Sequence[Entry]) -> set[int]:
     return {number for number, count in counts.items() if count > 1}
 
 
+_READ, _DELETE = Mode.READ, Mode.DELETE
+"""Before Python 3.12, looking up a member in its class takes ten times as long as this."""
+
+
 class Workspace:
     """Runs commands one after the other against a container, at one instant, under its rules in the transaction."""
+
+    __slots__ = (
+        "_container", "_definition", "_entries", "_exclusive", "_history", "_holder", "_indexes", "_locks", "_node", "_now",
+        "_records", "_stamps", "changes", "replaced", "rules", "schedule",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -73,12 +82,15 @@ class Workspace:
         self._holder = holder
         self._container = container.id
         self._node = container
-        self._definition = container.definition
+        self._definition = definition = container.definition
         self.rules = container.rules
-        self.schedule = container.definition.schedule
-        self._history = bool(container.definition.history)
-        self._indexes = [index for index in container.definition.indexes if index.state != "dropped"]
-        self._exclusive = {index.number for index in self._indexes if index.unique}
+        self.schedule = definition.schedule
+        self._history = bool(definition.history)
+        self._indexes: list[Index] = []
+        self._exclusive: Set[int] = frozenset()
+        if definition.indexes:
+            self._indexes = [index for index in definition.indexes if index.state != "dropped"]
+            self._exclusive = {index.number for index in self._indexes if index.unique}
         self._now = now
         self.changes: list[Change] = []
         self.replaced: list[Replaced] = []
@@ -118,47 +130,52 @@ class Workspace:
 
         Locked: another open transaction has locked a record or entry to be written.
         """
-        current = yield from self._get(command.partition, command.key)
+        container, mode, partition, key = self._container, command.mode, command.partition, command.key
+        current = yield from self._get(partition, key)
         visible = self._check_target(command, current)
-        if command.mode is Mode.READ and visible is not None:
-            return Written(Mode.READ, visible, False, self._now)
+        if mode is _READ and visible is not None:
+            return Written(_READ, visible, False, self._now)
+        key_after = command.key_after
         if self._locks:
-            self._locks.check(self._container, (command.partition, command.key), self._holder)
-            self._locks.check(self._container, (command.partition, command.key_after), self._holder)
-        if command.mode is Mode.DELETE and visible is not None:
-            lsn, _ = yield from ask(Allocate(self._container, seq=False))  # A deletion moves the session's lsn, too.
+            self._locks.check(container, (partition, key), self._holder)
+            self._locks.check(container, (partition, key_after), self._holder)
+        if mode is _DELETE and visible is not None:
+            lsn, _ = yield from ask(Allocate(container, seq=False))  # A deletion moves the session's lsn, too.
             yield from self._remove(visible, lsn)
-            return Written(Mode.DELETE, visible, False, self._now)
+            return Written(_DELETE, visible, False, self._now)
         draft = resolve_draft(command, visible, self.rules)
         dates = resolve_dates(draft, self._definition)
         entries = self._entries_of(draft, dates, visible)
         hidden: list[Record] = []
         if unique := self._unique(draft, entries):
             hidden = yield from self._rivals(unique, visible)
-        moves = command.key_after != command.key
+        moves = key_after != key
         if visible is None or moves:
-            holder = (yield from self._get(command.partition, command.key_after)) if moves else current
+            holder = (yield from self._get(partition, key_after)) if moves else current
             hidden += [expired for expired in check_key_free(holder, self.rules, self._now) if expired not in hidden]
         for expired in hidden:
             yield from self.purge_hidden(expired)
         # After the purges, so that a history has the expiry of the old record before the creation of the new one.
-        lsn, seq = yield Allocate(self._container, seq=visible is None)
+        lsn, seq = yield Allocate(container, seq=visible is None)
         record = build_record(command, draft, dates, self._now, lsn, seq if visible is None else visible.seq)
-        if moves and visible is not None:
-            # The record keeps its seq: its place in creation order.
-            self.changes.append(Delete(self._container, visible))
-            self._forget(visible)
         if visible is not None:
+            if moves:
+                # The record keeps its seq: its place in creation order.
+                self.changes.append(Delete(container, visible))
+                self._forget(visible)
             self.replaced.append(Replaced(visible, lsn))
         self._keep(record, entries, visible, moves)
-        self._mark_several(entries)
-        kind = Kind.CREATE if visible is None else Kind.REPLACE
-        yield from self._remember(kind, lsn, record, visible, draft.remembered or record.value)
-        return Written(command.mode, record, visible is None, self._now)
+        if entries:
+            self._mark_several(entries)
+        if self._history:
+            kind = Kind.CREATE if visible is None else Kind.REPLACE
+            yield from self._remember(kind, lsn, record, visible, draft.remembered or record.value)
+        return Written(mode, record, visible is None, self._now)
 
     def _check_target(self, command: Command, current: Record | None) -> Record | None:
+        now = self._now if self._holder is None else self._instant_for(command.partition, command.key)
         try:
-            return check_target(command, current, self.rules, self._instant_for(command.partition, command.key))
+            return check_target(command, current, self.rules, now)
         except Conflict:
             if self._locks:
                 # If an open transaction deletes the record that is in the way, the create waits for its outcome.
@@ -174,9 +191,9 @@ class Workspace:
             entries = (*(entries or ()), *(Entry(slot, date_key(date)) for slot, date in dates))
         return entries
 
-    def _mark_several(self, entries: tuple[Entry, ...] | None) -> None:
+    def _mark_several(self, entries: tuple[Entry, ...]) -> None:
         """Mark the indexes in which a record has several entries."""
-        if not entries or len(entries) < 2:
+        if len(entries) < 2:
             return
         several = repeated_indexes(entries)
         found = several and several & {index.number for index in self._indexes if not index.several}
@@ -225,7 +242,7 @@ class Workspace:
             self._locks.check_entry(self._container, entry, None, self._holder)
 
     def _get(self, partition: bytes, key: bytes) -> Generator[Read[Any], Any, Record | None]:
-        if (partition, key) in self._records:
+        if self._records and (partition, key) in self._records:
             return self._records[partition, key]
         # Without `ask`, which is a generator of its own: every write passes here.
         stored: Record | None = yield Get(self._container, partition, key)

@@ -79,6 +79,8 @@ class Computing(Protocol):
 
     async def call(self, size: int, function: Callable[..., T], *given: Any) -> T: ...
 
+    async def take_turn(self) -> None: ...
+
 
 class ComputingHere:
     """Runs each function at once: for work that has a thread of its own, or is known to be small."""
@@ -88,6 +90,9 @@ class ComputingHere:
     async def call(self, size: int, function: Callable[..., T], *given: Any) -> T:
         """Return the result of a function."""
         return function(*given)
+
+    async def take_turn(self) -> None:
+        """Do nothing: no other task waits for this thread."""
 
 
 HERE: Final = ComputingHere()
@@ -101,7 +106,9 @@ class Statement:
     `stopped`: the reason of its stop, or None.
     """
 
-    __slots__ = ("_calls", "_evaluators", "_left", "_turn", "cheap", "client", "deadline", "stopped", "taken")
+    __slots__ = (
+        "_calls", "_evaluators", "_is_counted", "_left", "_turn", "cheap", "client", "deadline", "stopped", "taken"
+    )  # fmt: skip
 
     def __init__(self, evaluators: Evaluators, client: Hashable, deadline: int | None, cheap: bool = False) -> None:
         self._evaluators = evaluators
@@ -113,24 +120,36 @@ class Statement:
         self._turn = 0
         self._left: Call | None = None
         self.stopped: StopReason | None = None
+        self._is_counted = False
 
     def stop(self, reason: StopReason) -> None:
         """Stop the present step, and refuse further ones."""
         self.stopped = reason
+        self._is_counted = self._is_counted or bool(self._calls)
         for call in [*self._calls]:
             self._evaluators.abandon(call, reason)
 
     def check(self) -> None:
         """Raise EvaluationStopped if the statement was stopped or its time is over. For use between steps on the event loop."""
         if self.stopped is not None:
-            raise EvaluationStopped(self.stopped)
+            raise self._stop_between_steps(self.stopped)
+        if self._evaluators.closed:
+            raise EvaluationStopped(StopReason.CLOSING)
         if self.deadline is not None and self._evaluators.now() >= self.deadline:
             raise EvaluationStopped(StopReason.DEADLINE)
+
+    def _stop_between_steps(self, reason: StopReason) -> EvaluationStopped:
+        # A step that is stopped is counted at its end. Between two steps there is none.
+        if not self._is_counted:
+            self._is_counted = True
+            self._evaluators.counts.stopped[reason.value] += 1
+        return EvaluationStopped(reason)
 
     async def take_turn(self) -> None:
         """Check as `check` does, and let other tasks run if the statement has held the event loop for TURN_MICROSECONDS."""
         now = self._evaluators.now()
-        if self.stopped is not None or (self.deadline is not None and now >= self.deadline):
+        over = self.stopped is not None or self._evaluators.closed
+        if over or (self.deadline is not None and now >= self.deadline):
             self.check()
         # The first turn begins with the first step.
         self._turn = self._turn or now
@@ -149,7 +168,7 @@ class Statement:
 
     async def _compute(self, function: Callable[..., T], *given: Any) -> T:
         if self.stopped is not None:
-            raise EvaluationStopped(self.stopped)
+            raise self._stop_between_steps(self.stopped)
         call = self._evaluators.start(self.client, self.deadline, function, *given)
         self._calls.add(call)
         try:

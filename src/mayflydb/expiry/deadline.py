@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from mayflydb.expiry.rules import Cause, Rule
@@ -95,6 +95,26 @@ def visible_at(record: Expirable, rules: Sequence[Rule], now: Instant) -> bool:
         if rule.hides and _has_passed(deadline_under(record, rule), now):
             return False
     return True
+
+
+def visibility(rules: Sequence[Rule], now: Instant) -> Callable[[Expirable], bool] | None:
+    """Return `visible_at` for many records under one set of rules at one instant; None: every record is visible."""
+    # A rule whose notice has not ended hides nothing yet.
+    hiding = [rule for rule in rules if rule.hides and (rule.not_before is None or _has_passed(rule.not_before, now))]
+    if not hiding:
+        return None
+    only = hiding[0]
+    if len(hiding) > 1 or only.slot is not None or only.after is None:
+        return lambda record: visible_at(record, hiding, now)
+    latest = now - only.after * SECOND
+
+    def is_visible(record: Expirable) -> bool:
+        # Without an own ttl, which most records have not, the anchor alone decides.
+        if record.override is None and record.anchor is not None:
+            return not _has_passed(record.anchor, latest)
+        return visible_at(record, hiding, now)
+
+    return is_visible
 
 
 def cause_of(record: Expirable, rule: Rule) -> Cause:

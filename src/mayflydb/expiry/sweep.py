@@ -39,10 +39,10 @@ class Limits(msgspec.Struct, frozen=True):
     `duration` None: by records alone, so that virtual time is reproducible.
     """
 
-    most: int = 1000
+    most: int = 4096
     duration: Span | None = 10 * MILLISECOND
     first: int = 256
-    fewest: int = 16
+    fewest: int = 256
 
 
 class Waiting(msgspec.Struct, frozen=True):
@@ -89,7 +89,7 @@ def next_limit(last: SweepResult | None, limits: Limits) -> int:
     if last is None or limits.duration is None:
         return min(limits.first, limits.most)
     if last.duration > limits.duration:
-        return max(limits.fewest, last.limit // 2)
+        return min(limits.most, max(limits.fewest, last.limit // 2))
     # Less than half of the time, or the doubled sweep would be too long and be halved again.
     if last.removed == last.limit and last.duration * 2 < limits.duration:
         return min(limits.most, last.limit * 2)
