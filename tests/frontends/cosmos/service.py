@@ -240,7 +240,7 @@ class Service:
 
     def cosmos_app(self) -> CosmosApp:
         """The application behind the listener, for what no setting reaches."""
-        port: Any = self.server.cosmos._server._http
+        port: Any = self.server._server._http
         app = port._listener._work.handler._cosmos
         assert isinstance(app, CosmosApp)
         return app

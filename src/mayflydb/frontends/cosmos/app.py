@@ -71,6 +71,8 @@ class CosmosApp:
         self._advertised_address = lru_cache(maxsize=64)(self._resolve_address)
 
     async def __call__(self, http: HttpRequest) -> HttpResponse:
+        requests = self._engine.requests
+        began = requests.stopwatch()
         activity_id = http.headers.get(ACTIVITY_ID) or self._activity_prefix + b"%012x" % next(self._request_numbers)
         try:
             response = await self._handle(http, activity_id)
@@ -83,6 +85,7 @@ class CosmosApp:
         except Exception:
             log.exception("a request failed: %s", http.method)
             response = _build_refusal(MayflyError("An internal error occurred."), activity_id, http)
+        requests.count("cosmos", http.operation, response.status, began)
         charge = (REQUEST_CHARGE, _format_charge(response.charge))
         headers = [*GATEWAY_HEADERS, (ACTIVITY_ID, activity_id), *response.headers, charge]
         if response.status < 300:
@@ -103,6 +106,7 @@ class CosmosApp:
             if request.body.startswith(binary_json.PREAMBLE):
                 request.body = await binary_json.to_text(request.body, MAX_BODY)
         route = find_route(request)
+        http.operation = route.operation or route.handler.__name__
         headers = http.headers
         # A request that names the default level exactly, and no further option, skips these checks.
         if headers.get(CONSISTENCY_LEVEL) != DEFAULT_LEVEL or not OPTION_HEADERS.isdisjoint(headers):
@@ -116,9 +120,8 @@ class CosmosApp:
             if route.issues_tokens:
                 auth.check_token_issue(principal, request.method, _decode_path(http))
         # The instant is taken after the body has arrived, and once: a slow upload does not write with an old time.
-        call = CosmosCall(
-            self._account, self._engine, self._resolver, self._demand, self._threads, request, await self._engine.now()
-        )
+        now = self._engine.time.steady_now() or await self._engine.now()
+        call = CosmosCall(self._account, self._engine, self._resolver, self._demand, self._threads, request, now)
         if isinstance(principal, TokenGrant):
             await resource_tokens.authorize(principal, call, route.writes)
         slow_log = self._engine.slow_log
@@ -153,7 +156,18 @@ class CosmosApp:
             raise Unauthenticated(
                 "Required Header authorization is missing. Ensure a valid Authorization token is passed."
             )
-        header = sent.decode("latin-1")
+        ms_date, date = headers.get(MS_DATE, b""), headers.get(DATE, b"")
+        target = request.target
+        kind = auth.verify_common(self._account.keys, sent, request.method, target.signed_links[0], ms_date, date)
+        if kind is None:
+            return self._authorize_otherwise(request, sent.decode("latin-1"))
+        if self._account.check_date:
+            self._check_date(ms_date or date)
+        return kind
+
+    def _authorize_otherwise(self, request: Request, header: str) -> auth.KeyKind | TokenGrant:
+        """Authorize a request whose signature is not of the usual form, or wrong."""
+        headers = request.headers
         if not header.startswith(auth.COMMON_PREFIX):
             if resource_tokens.is_resource_token(header):
                 # A resource token expires by the clock of records, so its time is checked when the request has its `now`.
@@ -162,11 +176,15 @@ class CosmosApp:
                 principal = emulator_tokens.verify(self._account.keys, header, wall_us())
                 emulator_tokens.check_permitted(request.target, request.method, unquote(request.path.decode("latin-1")))
                 return principal
-        ms_date, date = headers.get(MS_DATE, b"").decode("latin-1"), headers.get(DATE, b"").decode("latin-1")
+        ms_date, date = headers.get(MS_DATE, b""), headers.get(DATE, b"")
         if self._account.check_date:
-            # The client's own clock wrote this date. It is compared with the host's clock, never with a virtual one.
-            auth.check_request_date(ms_date or date, wall_us() / SECOND)
-        return auth.verify(self._account.keys, header, request.method, request.target.signed_links, ms_date, date)
+            self._check_date(ms_date or date)
+        dates = ms_date.decode("latin-1"), date.decode("latin-1")
+        return auth.verify(self._account.keys, header, request.method, request.target.signed_links, *dates)
+
+    def _check_date(self, sent: bytes) -> None:
+        # The client's own clock wrote this date. It is compared with the host's clock, never with a virtual one.
+        auth.check_request_date(sent.decode("latin-1"), wall_us() / SECOND)
 
 
 @lru_cache(maxsize=1024)

@@ -35,10 +35,9 @@ class KeyKind(Enum):
     PRIMARY_READ_ONLY = "primary read-only"
     SECONDARY_READ_ONLY = "secondary read-only"
 
-    @property
-    def may_write(self) -> bool:
-        """Return False for the read-only keys."""
-        return self in (KeyKind.PRIMARY, KeyKind.SECONDARY)
+    def __init__(self, text: str) -> None:
+        # Every request asks for it.
+        self.may_write = not text.endswith("read-only")
 
 
 class SigningKey:
@@ -118,6 +117,10 @@ def parse_authorization(header: str) -> tuple[str, str, str]:
 COMMON_PREFIX: Final = "type%3Dmaster%26ver%3D1.0%26sig%3D"
 """The beginning of nearly every authorization header."""
 
+_COMMON = COMMON_PREFIX.encode()
+_SHORT_LINK: Final = 512
+"""Characters of a link whose part of the signed text is kept."""
+
 
 def _parse_signature(header: str) -> bytes:
     """Return the 32 bytes of a master signature; Unauthenticated for anything else."""
@@ -172,6 +175,32 @@ def verify(
         "The input authorization token can't serve the request. Please check that the expected payload is built as per the "
         f"protocol, and check the key being used. Server used the following payload to sign: '{payload}'"
     )
+
+
+@lru_cache(maxsize=2048)
+def _encode_beginning(verb: str, link: tuple[str, str]) -> bytes:
+    return f"{verb}\n{link[0]}\n".lower().encode() + f"{link[1]}\n".encode("utf-8", "surrogatepass")
+
+
+def verify_common(
+    keys: Keys, header: bytes, verb: str, link: tuple[str, str], x_ms_date: bytes, date: bytes
+) -> KeyKind | None:
+    """Return the kind of the key that signed a request in the way of nearly all clients; None: `verify` tells.
+
+    `link`: the first pair of (resource type, resource link) that the path allows.
+    """
+    if not header.startswith(_COMMON) or len(link[1]) > _SHORT_LINK:
+        return None
+    text = header[len(_COMMON) :].replace(b"%2F", b"/").replace(b"%2B", b"+").replace(b"%3D", b"=")
+    try:
+        signature = binascii.a2b_base64(text, strict_mode=True)
+    except ValueError:
+        return None
+    signed = b"%b%b\n%b\n" % (_encode_beginning(verb, link), x_ms_date.lower(), date.lower())
+    for kind, key in keys.pairs:
+        if hmac.compare_digest(key.sign(signed), signature):
+            return kind
+    return None
 
 
 def check_write(kind: KeyKind, verb: str, path: str) -> None:

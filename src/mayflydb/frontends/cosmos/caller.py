@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
@@ -24,14 +25,22 @@ class Caller:
     async def __call__(
         self, method: str, path: Sequence[str], body: bytes = b"", headers: Mapping[str, str] | None = None
     ) -> Response:
-        """Send a request. `path`: its segments, not encoded (`dbs`, `shop`). Errors are responses too, as for clients."""
+        """Send a request. `path`: its segments, not encoded (`dbs`, `shop`). Errors are responses too, as for clients.
+
+        A caller that is cancelled leaves as a client does: what is computed for it ends.
+        """
         raw = ("/" + "/".join(quote(segment, safe="", errors="surrogatepass") for segment in path)).encode()
         fields = {HOST.decode(): "localhost", **(headers or {}), **self.sign_headers(method, raw)}
         request = Request(method, raw, {name: value.encode("latin-1") for name, value in _encode_fields(fields)})
         if body:
             request.feed(body)
         request.end()
-        return await self._app(request)
+        try:
+            return await self._app(request)
+        except asyncio.CancelledError:
+            if request.on_leave is not None:
+                request.on_leave()
+            raise
 
     def sign_headers(self, method: str, path: bytes) -> dict[str, str]:
         """Return the headers that authorize a request now. `path`: percent-encoded."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -149,6 +149,11 @@ class ReadCounts(msgspec.Struct):
         self.records += 1
         self.size += len(record.value)
 
+    def add_all(self, records: Sequence[Record]) -> None:
+        """Count many records."""
+        self.records += len(records)
+        self.size += sum([len(record.value) for record in records])
+
 
 NO_READS: Final = ReadCounts()
 
@@ -259,8 +264,8 @@ class CosmosCall:
 
     def expected_lsn(self, container: int) -> int | None:
         """Return the lsn that a write demands in `If-Match`, or None."""
-        header = self.request.text(IF_MATCH)
-        return None if header is None else lsn_of_etag(header, container)
+        header = self.request.headers.get(IF_MATCH)
+        return None if header is None else lsn_of_etag(header.decode("latin-1"), container)
 
     def check_if_match(self, current: str) -> None:
         """Raise PreconditionFailed if `If-Match` names another version of a resource that is not an item."""

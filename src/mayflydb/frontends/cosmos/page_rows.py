@@ -7,20 +7,24 @@ none; `is_sure` is False if the next page might be empty, so that the caller loo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
 from mayflydb.frontends.cosmos.calls import ReadCounts
-from mayflydb.frontends.cosmos.resources import ContainerLinks, item_body
+from mayflydb.frontends.cosmos.resources import ContainerLinks, item_bodies, item_body
 from mayflydb.model.record import Record
-from mayflydb.query.cosmos_sql import Context, Query, SortedPage
+from mayflydb.query.cosmos_sql import MAX_COPIES, UNDEFINED, Accumulator, Context, Query, SortedPage
 
 PAGE_BYTES: Final = 4 * 1024 * 1024
 """A page ends with the row that exceeds this size, as pages of the service end at 4 MB."""
 
 MAX_RECORDS_READ: Final = 100_000
 """A page ends after this many records, full or not, which bounds the time of a request."""
+
+
+ROW_OVERHEAD: Final = 512
+"""The bytes of a row besides those of its document: the system properties, and the names of a projection."""
 
 
 class PageStart(msgspec.Struct, frozen=True, array_like=True):
@@ -72,6 +76,7 @@ class StreamedRows:
         self._is_over = is_over
         self._seen = start.seen
         self._last: Record | None = None
+        self._find_row = query.value_of(context) if query.has_small_rows else None
 
     @property
     def is_complete(self) -> bool:
@@ -93,6 +98,12 @@ class StreamedRows:
 
     def add(self, chunk: Sequence[Record]) -> bool:
         """Add the rows of records."""
+        find_row, document, encode = self._find_row, self._document, self._query.encode
+        while find_row is not None and (part := self._cut(chunk, MAX_COPIES)):
+            found = [row for record in part if (row := find_row(document(record))) is not UNDEFINED]
+            if self._add_part(part, [encode(row) for row in found]):
+                return True
+            chunk = chunk[len(part) :]
         for record in chunk:
             self._counts.add(record)
             if self._add_rows(record):
@@ -100,6 +111,28 @@ class StreamedRows:
             self._last = record
             if self._counts.records >= MAX_RECORDS_READ or self._is_over():
                 return self._end_after(record)
+        return False
+
+    def _cut(self, chunk: Sequence[Record], copies: int = 1) -> Sequence[Record]:
+        """Return the first records of a chunk, within which the page does not end, whichever of them have a row; [] for none.
+
+        `copies`: a row has at most so many copies of its document.
+        """
+        part = chunk[: min(self._limit - len(self.rows), MAX_RECORDS_READ - self._counts.records)]
+        size = copies * sum([len(record.value) for record in part]) + ROW_OVERHEAD * len(part)
+        is_counted = self._query.take is not None or self._seen < self._query.skip or self._start.rows > 0
+        return [] if is_counted or self.size + size > PAGE_BYTES else part
+
+    def _add_part(self, part: Sequence[Record], rows: list[bytes]) -> bool:
+        """Add the rows of records for which the page has room. True if the page ends behind them."""
+        self._counts.add_all(part)
+        self._seen += len(rows)
+        self.matched += len(rows)
+        self.rows += rows
+        self.size += sum(map(len, rows))
+        self._last = part[-1]
+        if self._is_full or self._counts.records >= MAX_RECORDS_READ or self._is_over():
+            return self._end_after(part[-1])
         return False
 
     def _add_rows(self, record: Record) -> bool:
@@ -138,6 +171,13 @@ class ItemRows(StreamedRows):
     def add(self, chunk: Sequence[Record]) -> bool:
         """Add the records that match."""
         matches, context, document, skip = self._query.matches, self._context, self._document, self._query.skip
+        while part := self._cut(chunk):
+            found = part
+            if self._query.has_condition:
+                found = [record for record in part if matches(document(record), context)]
+            if self._add_part(part, item_bodies(self._links, found)):
+                return True
+            chunk = chunk[len(part) :]
         for record in chunk:
             self._counts.add(record)
             if matches(document(record), context):
@@ -184,10 +224,19 @@ class IndexRows:
         return False
 
 
+class Adds(Protocol):
+    """An accumulation of documents. `tie` orders equal ones."""
+
+    def add(self, document: Any, tie: int) -> None: ...
+
+
 def add_documents(
-    adds: Callable[[Any, int], None], document: Callable[[Record], Any], counts: ReadCounts, chunk: Sequence[Record]
+    accumulator: Adds, document: Callable[[Record], Any], counts: ReadCounts, chunk: Sequence[Record]
 ) -> None:
     """Add the documents of records to an accumulation."""
+    counts.add_all(chunk)
+    if isinstance(accumulator, Accumulator) and accumulator.count_all(len(chunk)):
+        return
+    add = accumulator.add
     for record in chunk:
-        counts.add(record)
-        adds(document(record), record.seq)
+        add(document(record), record.seq)

@@ -17,7 +17,7 @@ import msgspec
 from mayflydb.clock import monotonic_us
 from mayflydb.engine import prices
 from mayflydb.engine.engine import Engine, Scope
-from mayflydb.evaluation.statement import HERE, Computing
+from mayflydb.evaluation.statement import CHEAP_BYTES, HERE, Computing
 from mayflydb.frontends.cosmos import access
 from mayflydb.frontends.cosmos.calls import ReadCounts
 from mayflydb.frontends.cosmos.page_rows import (
@@ -37,6 +37,9 @@ from mayflydb.sockets.in_flight import LARGE_READ
 
 MAX_KEY_BYTES: Final = 500
 """The limit for the sort values in a continuation token, in bytes."""
+
+MAX_BATCH: Final = 256
+"""Records in one read of a page."""
 
 HELD_BYTES: Final = 64 * 1024
 """The bytes of rows after which a page charges them."""
@@ -165,9 +168,11 @@ class Pager:
 
     async def _read_chunks(self, start: PageStart) -> AsyncIterator[list[Record]]:
         after = Position(start.partition, start.number) if start.number or start.partition else None
-        # About as many records as the page needs: at least 16, since WHERE drops some, and at most 256, since a batch is one
-        # read and one turn of the event loop.
-        batch = min(256, max(self._limit, 16))
+        # About as many records as the page needs, and one that tells whether there is a next page: at least 16, since WHERE
+        # drops some, and at most 256, since a batch is one read and one turn of the event loop.
+        wanted = max(self._limit + 1, 16)
+        # Batches of one size, so that the last one reads no more than the page has room for.
+        batch = -(-wanted // -(-wanted // MAX_BATCH))
         while True:
             async for chunk in self._source.batches(after, batch):
                 if not chunk:
@@ -199,10 +204,23 @@ class Pager:
             self._has_turn = True
 
     async def _evaluate(self, adds: Callable[[list[Record]], Any], chunk: list[Record]) -> Any:
-        """Evaluate the query over records, here or on a thread."""
+        """Evaluate the query over records, here or on a thread. True ends the page.
+
+        Records are evaluated here in parts that take about a millisecond, if the query is cheap. A thread costs more.
+        """
         size = sum([len(record.value) for record in chunk])
         weight = len(chunk) * len(self._query.statement.text)
-        return await self._hold_and_compute(size, weight, adds, chunk)
+        if not self._query.is_cheap or size + weight <= CHEAP_BYTES:
+            await self._computing.take_turn()
+            return await self._hold_and_compute(size, weight, adds, chunk)
+        step = max(1, len(chunk) * CHEAP_BYTES * 3 // (size + weight) // 4)
+        for start in range(0, len(chunk), step):
+            part = chunk[start : start + step]
+            size = sum([len(record.value) for record in part])
+            await self._computing.take_turn()
+            if await self._hold_and_compute(size, len(part) * len(self._query.statement.text), adds, part):
+                return True
+        return False
 
     async def _hold_and_compute(self, size: int, weight: int, adds: Callable[[Any], Any], chunk: Any) -> Any:
         """Compute over records of `size` bytes, which are charged meanwhile if they are many. `weight`: further work."""
@@ -242,6 +260,7 @@ class Pager:
                     self._room.hold(rows.size - held)
                     held = rows.size
                 if is_enough:
+                    rows.is_sure = rows.is_sure or (rows.next is not None and rows.next.number != chunk[-1].seq)
                     break
         self.matched = rows.matched
         if rows.next is not None and not rows.is_sure:
@@ -263,7 +282,7 @@ class Pager:
         if start.seen and not start.keys:
             return await self._read_all(start)
         page, wanted = self._sorted_page(start)
-        adds = partial(add_documents, page.add, self._document, self.read_counts)
+        adds = partial(add_documents, page, self._document, self.read_counts)
         async for chunk in self._read_chunks(PageStart()):
             await self._evaluate(adds, chunk)
         return await self._cut(page, wanted, start)
@@ -317,7 +336,7 @@ class Pager:
         # Without FROM, the first and only row is computed here.
         accumulator = await self._computing.call(0, self._query.accumulator, self._context)
         if not accumulator.full:
-            adds = partial(add_documents, accumulator.add, self._document, self.read_counts)
+            adds = partial(add_documents, accumulator, self._document, self.read_counts)
             async for chunk in self._read_chunks(PageStart()):
                 await self._evaluate(adds, chunk)
                 if accumulator.full:
@@ -330,7 +349,7 @@ class Pager:
     async def _read_ranked(self, start: PageStart) -> Page:
         """Read a page of ORDER BY RANK. A first pass counts the statistics of the scores, the next ones find the best rows."""
         search = await self._computing.call(0, Search, self._query, self._context)
-        adds = partial(add_documents, search.add, self._view.document, self.read_counts)
+        adds = partial(add_documents, search, self._view.document, self.read_counts)
         while search.needs_documents:
             async for chunk in self._read_chunks(PageStart()):
                 await self._evaluate(adds, chunk)

@@ -43,6 +43,7 @@ MAX_TEXT_BYTES: Final = 2048
 """The longest string key in UTF-8 bytes."""
 
 _CACHED_BYTES = 512
+_CACHED_TEXT = 128
 _TAGS: Final[dict[object, bytes]] = {UNDEFINED: b"\x00", None: b"\x01", False: b"\x02", True: b"\x03"}
 _NUMBER: Final = Packing("<Bd")
 _BIG_DOUBLE: Final = Packing(">d")
@@ -188,6 +189,11 @@ def _parse_partition(version: int, count: int, text: bytes | str) -> bytes:
 _cached_partition = lru_cache(maxsize=8192)(_parse_partition)
 
 
+@lru_cache(maxsize=8192)
+def _cached_text_partition(version: int, value: str) -> bytes:
+    return _encode_partition(version, (value,))
+
+
 # --- bounds ----------------------------------------------------------------------------------------------------------
 
 
@@ -284,6 +290,17 @@ class PartitionKeyDefinition(msgspec.Struct, frozen=True):
                 and len(value.encode("utf-8", "surrogatepass")) > limit
             ):
                 raise BadRequest(f"The partition key value exceeds the limit of {limit} bytes.")
+
+    def partition_of(self, doc: Mapping[str, Any]) -> bytes:
+        """Return the logical partition of a document that is to be written. BadRequest for a string key over the limit."""
+        path = self.segments[0]
+        if len(path) == 1 == len(self.segments):
+            value = doc.get(path[0])
+            if type(value) is str and len(value) <= _CACHED_TEXT:
+                return _cached_text_partition(self.version, value)
+        values = self.extract(doc)
+        self.check(values)
+        return self.logical_partition(values)
 
     def effective_key(self, values: KeyValues) -> bytes:
         """Return the EPK. Fewer values than paths give the common prefix of all keys below them; none gives b""."""

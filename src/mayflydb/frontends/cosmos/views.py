@@ -21,6 +21,7 @@ from mayflydb.frontends.cosmos.resources import ContainerLinks, container_links,
 from mayflydb.frontends.cosmos.values import ParsedItem, own_ttl
 from mayflydb.frontends.cosmos.wire import Headers, owner_paths
 from mayflydb.model.errors import BadRequest, MayflyError
+from mayflydb.model.instant import SECOND
 from mayflydb.model.order import Order
 from mayflydb.model.record import Entry, Record
 from mayflydb.query.cosmos_sql import Declarations, index_key
@@ -96,7 +97,7 @@ class ContainerView:
 
     def draft(self, item: ParsedItem, partition: bytes) -> Draft:
         """Build the record of an item, with its unique entries and index entries."""
-        override, refusal = own_ttl(item.doc)
+        override, refusal = own_ttl(item.doc) if "ttl" in item.doc else (None, None)
         entries = None
         if self.unique:
             # A unique key holds within a logical partition, so the partition is a part of the entry.
@@ -120,11 +121,27 @@ class ContainerView:
 
     def document_reader(self, names: frozenset[str] | None) -> Callable[[Record], dict[str, Any]]:
         """Return a decoder of stored items for a query that reads these properties alone (None: all)."""
-        if names is None or not names.isdisjoint(APPENDED_PROPERTIES):
+        if names is None:
             return self.document
+        if not names:
+            # The document counts, and nothing in it. No query changes a document.
+            empty: dict[str, Any] = {}
+            return lambda record: empty
         # msgspec does not match names beyond ASCII in typed dictionaries.
         decode = _partial_decoder(names) if all(map(str.isascii, names)) else decode_item
-        return lambda record: decode(record.value)
+        if names.isdisjoint(APPENDED_PROPERTIES):
+            return lambda record: decode(record.value)
+        links, only_time = self.links, names.isdisjoint(APPENDED_PROPERTIES - {"_ts"})
+
+        def read_both(record: Record) -> dict[str, Any]:
+            document = decode(record.value)
+            if only_time:
+                document["_ts"] = record.written // SECOND
+            else:
+                document.update(system_properties(links, record))
+            return document
+
+        return read_both
 
     def range_of(self, partition: bytes) -> RangeView:
         """Return the range that holds a logical partition."""

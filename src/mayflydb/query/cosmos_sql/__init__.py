@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mayflydb.query.cosmos_sql.bounds import Bounds
+from mayflydb.query.cosmos_sql.cheapness import MAX_COPIES
 from mayflydb.query.cosmos_sql.context import Caller, Context
 from mayflydb.query.cosmos_sql.declarations import (
     NO_DECLARATIONS,
@@ -27,6 +28,7 @@ __all__ = [
     "DISTANCES",
     "LANGUAGE",
     "LANGUAGES",
+    "MAX_COPIES",
     "NO_DECLARATIONS",
     "UNDEFINED",
     "Accumulator",

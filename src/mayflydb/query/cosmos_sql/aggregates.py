@@ -31,6 +31,11 @@ class ValueCount:
         if value is not UNDEFINED:
             self.count += 1
 
+    def add_many(self, value: Value, count: int) -> None:
+        """Add one value as often as `count` says."""
+        if value is not UNDEFINED:
+            self.count += count
+
     def result(self) -> Value:
         return self.count
 

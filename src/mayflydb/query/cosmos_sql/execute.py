@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from mayflydb.model.releasing import keep
-from mayflydb.query.cosmos_sql.aggregates import Aggregate
+from mayflydb.query.cosmos_sql.aggregates import Aggregate, ValueCount
 from mayflydb.query.cosmos_sql.operators import Evaluate, Frame
 from mayflydb.query.cosmos_sql.scope import Grouping
 from mayflydb.query.cosmos_sql.values import UNDEFINED, Value, descending_key, group_key, order_key
@@ -182,6 +182,17 @@ class GroupedAccumulation(Accumulation):
         if group is None:
             group = self.groups[key] = grouping.start_group(frame)
         grouping.add_row(group[1], frame)
+
+    def count_rows(self, frame: Frame, count: int) -> None:
+        """Add rows that count alike, to the only group. `frame`: any of them."""
+        if not count:
+            return
+        group = self.groups.get(b"")
+        if group is None:
+            group = self.groups[b""] = self.grouping.start_group(frame)
+        for state, (_, _, argument) in zip(group[1], self.grouping.aggregates, strict=True):
+            assert isinstance(state, ValueCount), "the caller has checked it"
+            state.add_many(argument(frame), count)
 
     def results(self, frame: Frame) -> list[Value]:
         """One row for each group, in the order in which groups appeared."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
 
+from mayflydb.query.cosmos_sql.aggregates import ValueCount
 from mayflydb.query.cosmos_sql.bounds import Bounds, bounds_of
 from mayflydb.query.cosmos_sql.cheapness import has_small_rows, is_cheap
 from mayflydb.query.cosmos_sql.context import Context
 from mayflydb.query.cosmos_sql.declarations import NO_DECLARATIONS, Declarations
 from mayflydb.query.cosmos_sql.execute import (
     Accumulation,
+    GroupedAccumulation,
     Program,
     RowPosition,
     SortedAccumulation,
@@ -23,7 +25,7 @@ from mayflydb.query.cosmos_sql.execute import (
 )
 from mayflydb.query.cosmos_sql.faults import bad_query
 from mayflydb.query.cosmos_sql.keys import KeyPath, filter_paths, find_key_values, sort_paths
-from mayflydb.query.cosmos_sql.operators import Frame
+from mayflydb.query.cosmos_sql.operators import Constant, Frame
 from mayflydb.query.cosmos_sql.parser import parse
 from mayflydb.query.cosmos_sql.ranking import empty_statistics, ranking_of
 from mayflydb.query.cosmos_sql.reads import find_read_properties
@@ -123,11 +125,43 @@ class Query:
         value = self.program.project(frame)
         return () if value is UNDEFINED else (value,)
 
+    @property
+    def has_condition(self) -> bool:
+        """True if WHERE, or a source of FROM, may leave out documents."""
+        return self._where is not None or bool(self.program.inputs) or self.has_blocking_source
+
+    def value_of(self, context: Context) -> Callable[[Value], Value] | None:
+        """Return the function from a document to its row, or UNDEFINED; None: a document may give several rows."""
+        program, where, project, empty = self.program, self._where, self.program.project, self._empty_slots
+        if program.inputs or not self.streams:
+            return None
+
+        def find_row(document: Value) -> Value:
+            frame = [context, document, *empty]
+            return UNDEFINED if where is not None and where(frame) is not True else project(frame)
+
+        return find_row
+
     def encode(self, row: Value) -> bytes:
         """Return a row as JSON. BadQuery for one that is larger than MAX_VALUE_BYTES."""
         if not self.has_small_rows:
             check_size(row)
         return msgspec.json.encode(row)
+
+    @property
+    def counts_only(self) -> bool:
+        """True if every document counts the same: COUNT of a constant over all documents."""
+        grouping = self.program.grouping
+        return (
+            grouping is not None
+            and self.reads_documents
+            and not self.has_condition
+            and self.reads == frozenset()
+            and not grouping.keys
+            and all(
+                state is ValueCount and isinstance(argument, Constant) for _, state, argument in grouping.aggregates
+            )
+        )
 
     def accumulator(self, context: Context) -> Accumulator:
         """Start an execution of the whole query."""
@@ -209,6 +243,16 @@ class Accumulator:
     def _add_document(self, document: Value, tie: Any) -> None:
         frame = self._query._frame(document, self._context)  # noqa: SLF001 -- the two are one unit
         self.matched += self._accumulation.add_document(frame, tie)
+
+    def count_all(self, documents: int) -> bool:
+        """Add so many documents at once, if nothing of them is read; False if they must be added one by one."""
+        accumulation, query = self._accumulation, self._query
+        if not isinstance(accumulation, GroupedAccumulation) or not query.counts_only:
+            return False
+        self._count += documents
+        self.matched += documents
+        accumulation.count_rows(query._frame(UNDEFINED, self._context), documents)  # noqa: SLF001 -- the two are one unit
+        return True
 
     def results(self) -> list[Value]:
         """The result rows. Call it once, after the last document."""

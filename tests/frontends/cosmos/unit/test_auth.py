@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import pytest
 
@@ -18,6 +18,7 @@ from mayflydb.frontends.cosmos.auth import (
     parse_authorization,
     string_to_sign,
     verify,
+    verify_common,
 )
 from mayflydb.frontends.cosmos.paths import parse
 from mayflydb.model.errors import Forbidden, Unauthenticated
@@ -69,6 +70,29 @@ def test_verify_returns_the_kind_of_the_key(key: str, who: KeyKind) -> None:
     header = signed(string_to_sign("GET", "dbs", "", DATE), key)
     assert verify(KEYS, header, "GET", (("dbs", ""),), DATE) is who
     assert who.may_write is ("read-only" not in who.value)
+    common = verify_common(KEYS, header.encode(), "GET", ("dbs", ""), DATE.encode(), b"")
+    assert common is who
+
+
+def test_the_common_way_accepts_nothing_that_verify_refuses() -> None:
+    """It answers None for all that it does not recognise; `verify` finds the words."""
+    link = ("docs", "dbs/D/colls/C/docs/é")
+    good = signed(string_to_sign("GET", *link, DATE, "d")).encode()
+
+    def common(
+        header: bytes = good, verb: str = "GET", link: tuple[str, str] = link, date: bytes = b"D"
+    ) -> KeyKind | None:
+        return verify_common(KEYS, header, verb, link, DATE.encode(), date)
+
+    assert common() is KeyKind.PRIMARY
+    assert common(verb="PUT") is None
+    assert common(link=("docs", "dbs/D/colls/C/docs/e")) is None
+    assert common(link=("docs", "a" * 600)) is None
+    assert common(date=b"e") is None
+    for header in (b"", good[:-1], good + b"A", good[:-8] + b"%2B%3D", unquote(good.decode()).encode(), b"x" + good):
+        assert common(header) is None
+    wrong = signed(string_to_sign("GET", *link, DATE, "d"), base64.b64encode(b"another").decode())
+    assert common(wrong.encode()) is None
 
 
 def test_read_only_writes() -> None:

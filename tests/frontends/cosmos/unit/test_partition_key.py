@@ -123,6 +123,19 @@ def test_prefix_holds_children() -> None:
 DISTINCT = [None, UNDEFINED, True, False, 0, 1, 2, "", "0", "a", "a\x00", "A", "\xff", "true"]
 
 
+@pytest.mark.parametrize("definition", [V1, V2, MULTI, PartitionKeyDefinition.from_json({"paths": ["/a/b"]})])
+def test_the_partition_of_a_document_is_that_of_its_key(definition: PartitionKeyDefinition) -> None:
+    for value in ["p1", "", "x" * 128, "x" * 129, "é", 5, 5.5, True, False, None, {"b": "c"}, {"b": 1}, [], UNDEFINED]:
+        doc: dict[str, Any] = {} if value is UNDEFINED else {"pk": value, "a": value}
+        for _ in range(2):
+            assert definition.partition_of(doc) == definition.logical_partition(definition.extract(doc))
+    long: list[dict[str, Any]] = [{"pk": "x" * 2049, "a": "x" * 2049}, {"a": {"b": "x" * 2049}}]
+    for doc in long:
+        if any(value != UNDEFINED for value in definition.extract(doc)):
+            with pytest.raises(BadRequest, match="exceeds the limit"):
+                definition.partition_of(doc)
+
+
 @pytest.mark.parametrize("definition", [V1, V2])
 def test_logical_partitions_differ(definition: PartitionKeyDefinition) -> None:
     partitions = [definition.logical_partition((value,)) for value in DISTINCT]

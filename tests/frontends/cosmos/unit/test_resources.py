@@ -101,6 +101,29 @@ def test_item_body(value: bytes) -> None:
     assert shown["_etag"] == resources.item_etag(OWNER, record(value))
 
 
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([b'{"id":"a"}', b"{}", b'{"id":"%b"}']),
+            BITS_59,
+            st.integers(0, 2**48 - 1),
+            st.integers(0, 2**33 * SECOND),
+        )
+    ),
+    st.integers(0, 2**32 - 1),
+    BITS_31,
+)
+def test_bodies_of_many_items_are_those_of_each(
+    items: list[tuple[bytes, int, int, int]], database: int, container: int
+) -> None:
+    links = container_links(database, container)
+    records = [Record(b"p", b"k", value, written, None, None, lsn, seq) for value, seq, lsn, written in items]
+    bodies = [resources.item_body(links, each) for each in records]
+    assert resources.item_bodies(links, records) == bodies
+    with_lsn = [body[:-1] + b',"_lsn":%d}' % each.lsn for body, each in zip(bodies, records, strict=True)]
+    assert resources.item_bodies(links, records, with_lsn=True) == with_lsn
+
+
 def test_item_rids_ascend() -> None:
     numbers = [rid_number(resources.item_rid(OWNER, seq)) for seq in (0, 1, 2, 15, 16, 255, 256, 2**40)]
     assert numbers == sorted(set(numbers)) and numbers[0] > 0

@@ -97,6 +97,16 @@ def test_refused(body: bytes, says: str) -> None:
     refused(body, says)
 
 
+@pytest.mark.parametrize("digits", [308, 309, 310, 617])
+def test_a_long_integer_is_found_wherever_it_lies(digits: int) -> None:
+    for before in range(0, 640, 7):
+        body = b'{"p":"' + b"x" * before + b'","a":' + b"9" * digits + b',"q":"' + b"y" * 400 + b'"}'
+        if digits < 309:
+            assert parse_item(body, LIMITS).text == body
+        else:
+            refused(body, "range")
+
+
 def test_digits_in_strings_and_fractions() -> None:
     body = b'{"a":"' + b"1" * 400 + b'","b":0.' + b"3" * 400 + b',"c":' + b"1" * 300 + b"}"
     assert parse_item(body, LIMITS).text == body

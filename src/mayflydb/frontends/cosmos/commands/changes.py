@@ -7,6 +7,7 @@ https://github.com/Azure/azure-sdk-for-java, azure-cosmos). The other mode, all 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from email.utils import parsedate_to_datetime
 
 from mayflydb.engine import prices
@@ -16,7 +17,7 @@ from mayflydb.frontends.cosmos.commands import all_versions
 from mayflydb.frontends.cosmos.commands.metadata import page_size
 from mayflydb.frontends.cosmos.headers import A_IM, ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, ITEM_COUNT
 from mayflydb.frontends.cosmos.page_rows import PAGE_BYTES
-from mayflydb.frontends.cosmos.resources import feed_body, item_body
+from mayflydb.frontends.cosmos.resources import feed_body, item_bodies
 from mayflydb.frontends.cosmos.scopes import admit, resolve_scope
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.frontends.cosmos.wire import Response
@@ -62,16 +63,18 @@ async def _read_page(
     The lsn is at least `lsn`, the newest when the request began, unless the page is full.
     """
     limit = page_size(call)
-    row = _row_with_metadata if all_versions.wants_metadata(call) else _row_with_lsn
+    build = _rows_with_metadata if all_versions.wants_metadata(call) else _rows_with_lsn
     reached = max(lsn, start)
     rows: list[bytes] = []
     size = 0
     async for batch in call.engine.scan(view.node, scope, Position(b"", start), call.now, min(limit, 256)):
-        for record in batch.records:
-            if since is not None and record.written < since:
-                continue
-            rows.append(row(view, record))
-            size += len(rows[-1])
+        records = batch.records
+        if since is not None:
+            records = [record for record in records if record.written >= since]
+        records = records[: limit - len(rows)]
+        for row, record in zip(build(view, records), records, strict=True):
+            rows.append(row)
+            size += len(row)
             if len(rows) >= limit or size > PAGE_BYTES:
                 # The page is full, so the checkpoint is its last row.
                 return rows, record.lsn
@@ -80,13 +83,15 @@ async def _read_page(
     return rows, reached
 
 
-def _row_with_lsn(view: ContainerView, record: Record) -> bytes:
-    return item_body(view.links, record)[:-1] + b',"_lsn":%d}' % record.lsn
+def _rows_with_lsn(view: ContainerView, records: Sequence[Record]) -> list[bytes]:
+    return item_bodies(view.links, records, with_lsn=True)
 
 
-def _row_with_metadata(view: ContainerView, record: Record) -> bytes:
-    metadata = record.lsn, all_versions.crts(record.written)
-    return b'{"current":%s,"metadata":{"lsn":%d,"crts":%d}}' % (item_body(view.links, record), *metadata)
+def _rows_with_metadata(view: ContainerView, records: Sequence[Record]) -> list[bytes]:
+    return [
+        b'{"current":%s,"metadata":{"lsn":%d,"crts":%d}}' % (body, record.lsn, all_versions.crts(record.written))
+        for body, record in zip(item_bodies(view.links, records), records, strict=True)
+    ]
 
 
 def _parse_start(header: str | None, lsn: int) -> int | None:

@@ -26,14 +26,17 @@ from mayflydb.model.record import Record
 T = TypeVar("T")
 Answer: TypeAlias = Coroutine[Any, Any, Response]
 
+_CREATE, _READ, _UPSERT, _REPLACE = Mode.CREATE, Mode.READ, Mode.UPSERT, Mode.REPLACE
+
 
 async def read(call: CosmosCall) -> Response:
     """GET …/docs/{id}."""
     # Here and in writes, coroutines begin only where there may be something to wait for.
     view = call.find_owning_container() or await call.get_owning_container()
-    partition = admit_partition(call, view, prices.likely, Mode.READ, 0)
+    partition = admit_partition(call, view, prices.likely, _READ, 0)
     key, seq = own_address(call, view) or await resolve_address(call, view, record_finder(call, view, partition))
-    record = await call.engine.get(view.node, partition, key, call.now)
+    engine, now = call.engine, call.now
+    record = engine.get_kept(view.node, partition, key, now) or await engine.get(view.node, partition, key, now)
     # Another item has taken this key since the rid was looked up.
     if record is not None and seq not in (None, record.seq):
         record = None
@@ -53,29 +56,30 @@ async def read(call: CosmosCall) -> Response:
 
 def create(call: CosmosCall) -> Answer:
     """POST …/docs."""
-    return _write_item(call, Mode.CREATE)
+    return _write_item(call, _CREATE)
 
 
 def upsert(call: CosmosCall) -> Answer:
     """POST …/docs with x-ms-documentdb-is-upsert."""
-    return _write_item(call, Mode.UPSERT)
+    return _write_item(call, _UPSERT)
 
 
 def replace(call: CosmosCall) -> Answer:
     """PUT …/docs/{id}."""
-    return _write_item(call, Mode.REPLACE)
+    return _write_item(call, _REPLACE)
 
 
 async def _write_item(call: CosmosCall, mode: Mode) -> Response:
     view = call.find_owning_container() or await call.get_owning_container()
-    item = await parse_body(call, parse_item)
-    id = item_id(item.doc, call.account.limits)
+    body, limits = call.request.body, call.account.limits
+    item = parse_item(body, limits) if len(body) <= CHEAP_BYTES else await parse_body(call, parse_item)
+    id = item_id(item.doc, limits).encode()
     partition = check_partition(view, item, admit_partition(call, view, prices.likely, mode, len(item.text)))
     # A replace may give its item another id.
-    key, seq = id.encode(), None
-    if mode is Mode.REPLACE:
+    key, seq = id, None
+    if mode is _REPLACE:
         key, seq = own_address(call, view) or await resolve_address(call, view, record_finder(call, view, partition))
-    command = Command(mode, partition, key, view.draft(item, partition), call.expected_lsn(view.id), id.encode(), seq)
+    command = Command(mode, partition, key, view.draft(item, partition), call.expected_lsn(view.id), id, seq)
     return await _commit_and_answer(call, view, command)
 
 
@@ -115,9 +119,7 @@ def record_finder(call: CosmosCall, view: ContainerView, partition: bytes) -> Ca
 
 def check_partition(view: ContainerView, item: ParsedItem, addressed: bytes) -> bytes:
     """Return the addressed logical partition; BadRequest (1001) if the item's own key gives another one."""
-    values = view.key.extract(item.doc)
-    view.key.check(values)
-    if view.key.logical_partition(values) != addressed:
+    if view.key.partition_of(item.doc) != addressed:
         raise BadRequest(KEY_MISMATCH, substatus=1001)
     return addressed
 
@@ -155,7 +157,8 @@ async def _commit_and_answer(call: CosmosCall, view: ContainerView, command: Com
         await _add_headers(error, call, view, command)
         raise
     record = written.record
-    view.known_lsn = max(view.known_lsn, record.lsn)
+    if record.lsn > view.known_lsn:
+        view.known_lsn = record.lsn
     headers = view.item_headers(command.partition, record.lsn)
     etag = encode_etag(view.links, record)
     headers += ((ETAG, etag), (ITEM_LSN, b"%d" % record.lsn))

@@ -142,15 +142,16 @@ _CHANGES = _read_route(changes.read_feed, "change feed")
 
 def find_route(request: Request) -> Route:
     """Return the route of a request. BadRequest or Unsupported, naming the request, if there is none."""
-    target = request.target
-    if target.operation is not None and request.method == "POST":
-        return OPERATIONS[target.operation]
-    # POST on a feed means a create unless a header makes it something else.
-    if request.method == "POST" and target.is_feed and (special := _find_post_route(request)) is not None:
-        return special
-    if target.resource is Resource.ITEM and target.is_feed and request.method == "GET" and A_IM in request.headers:
+    target, method = request.target, request.method
+    if method == "POST":
+        if target.operation is not None:
+            return OPERATIONS[target.operation]
+        # POST on a feed means a create unless a header makes it something else.
+        if target.is_feed and (special := _find_post_route(request)) is not None:
+            return special
+    elif target.is_feed and target.resource is Resource.ITEM and method == "GET" and A_IM in request.headers:
         return _CHANGES
-    route = ROUTES.get((target.resource, target.is_feed, request.method))
+    route = ROUTES.get((target.resource, target.is_feed, method))
     if route is not None and target.operation is None:
         return route
     if target.resource in FEED_ONLY:

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from mayflydb.clock import monotonic_us
-from mayflydb.model.errors import BadRequest, MayflyError, TimedOut
+from mayflydb.model.errors import BadRequest, MayflyError, TimedOut, Unsupported
 from mayflydb.model.instant import SECOND
 
 T = TypeVar("T")
@@ -21,6 +21,9 @@ T = TypeVar("T")
 TIMED_OUT: Final = "The requested operation exceeded maximum alloted time."
 _EXECUTING: Final = "Encountered exception while executing function. Exception = "
 _COMPILING: Final = "Encountered exception while compiling Javascript. Exception = "
+MISSING: Final = (
+    "This server runs no JavaScript: the package quickjs-ng is not installed (pip install 'mayflydb[scripts]')."
+)
 _STACK_BYTES: Final = 256 * 1024
 
 
@@ -71,10 +74,16 @@ def _host() -> str:
 
 
 class Sandbox:
-    """A new context. Each method raises TimedOut, and BadRequest for an exception of the script, its number as substatus."""
+    """A new context. Each method raises TimedOut, and BadRequest for an exception of the script, its number as substatus.
+
+    Unsupported if there is no engine.
+    """
 
     def __init__(self, time_budget: TimeBudget) -> None:
-        import quickjs
+        try:
+            import quickjs
+        except ImportError as error:
+            raise Unsupported(MISSING) from error
 
         self._time_budget = time_budget
         self._stopped = quickjs.JSException
