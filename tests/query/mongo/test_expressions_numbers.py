@@ -37,6 +37,7 @@ ARITHMETIC = [
     ({"$subtract": [-MAX32, 2]}, Int64(-MAX32 - 2)),
     ({"$subtract": [Int64(-MAX64), 2]}, -float(MAX64)),
     ({"$subtract": [DatetimeMS(9), DatetimeMS(4)]}, Int64(5)),
+    ({"$subtract": [DatetimeMS(-MAX64), DatetimeMS(MAX64)]}, refused(159)),
     ({"$subtract": [DatetimeMS(9), 4]}, DatetimeMS(5)),
     ({"$subtract": ["$missing", 1]}, None),
     ({"$subtract": [DatetimeMS(9), None]}, None),

@@ -2,17 +2,49 @@
 
 from __future__ import annotations
 
+import random
 import re
 from typing import Any
 
 import pytest
+from bson import Binary, Code, DatetimeMS, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
 
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.filter import compile_filter
 from mayflydb.query.mongo.projection import compile_projection
+from mayflydb.query.mongo.raw import MAX_SELECTED
+from mayflydb.query.mongo.values import decode, encode
 
 ENV = Env(now=0)
+VALUES: list[Any] = [
+    *(
+        None,
+        1,
+        Int64(1),
+        1.5,
+        "a",
+        "",
+        b"x",
+        Binary(b"x" * 16, 4),
+        {"a": 1},
+        {},
+        [1, {"b": 2}],
+        [],
+        True,
+        ObjectId(b"x" * 12),
+    ),
+    *(
+        DatetimeMS(1),
+        Timestamp(1, 2),
+        Decimal128("1.5"),
+        Regex("^a", "i"),
+        Code("a"),
+        Code("a", {"b": 1}),
+        MinKey(),
+        MaxKey(),
+    ),
+]
 ABC = {"_id": 1, "a": 2, "b": 3, "c": 4}
 NESTED = {"_id": 1, "a": {"b": 1, "c": 2}, "d": [{"b": 1, "c": 2}, 5, [{"b": 3, "c": 4}], {"c": 6}]}
 ARRAY = {"_id": 1, "a": [1, 2, 3, 4, 5], "b": 2}
@@ -68,9 +100,28 @@ ARRAY = {"_id": 1, "a": [1, 2, 3, 4, 5], "b": 2}
     ],
 )
 def test_a_projection_gives(spec: dict[str, Any], document: dict[str, Any], expected: dict[str, Any]) -> None:
-    result = compile_projection(spec, ENV).apply(document)
-    assert result == expected
-    assert list(result) == list(expected)
+    projection = compile_projection(spec, ENV)
+    for result in (projection.apply(document), decode(projection.encode(encode(document)))):
+        assert result == expected
+        assert list(result) == list(expected)
+
+
+def test_whole_fields_of_encoded_documents_are_selected_without_decoding(chance: random.Random) -> None:
+    """Of all types and of many fields; the bytes of a field are those of before."""
+    selected = 0
+    for _ in range(300):
+        names = chance.sample(
+            [f"f{n}" for n in range(80)], chance.choice([0, 1, 5, 20, MAX_SELECTED, MAX_SELECTED + 9])
+        )
+        raw = encode({name: chance.choice(VALUES) for name in names})
+        some = chance.sample([*names, "other", "_id"], chance.randrange(1, len(names) + 3))
+        projection = compile_projection(dict.fromkeys(some, chance.randrange(2)), ENV)
+        assert projection.select is not None
+        found = projection.select(raw)
+        assert (found is None) == (len(names) >= MAX_SELECTED)
+        selected += found is not None
+        assert projection.encode(raw) == encode(projection.apply(decode(raw)))
+    assert selected > 100
 
 
 @pytest.mark.parametrize(

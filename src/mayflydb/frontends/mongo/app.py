@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import re
 from collections.abc import Callable, Coroutine, Mapping
 from random import Random  # noqa: TID251 - the type; what draws comes in from outside
 from typing import Any
@@ -29,7 +30,6 @@ from mayflydb.frontends.mongo.state import ConnectionState
 from mayflydb.model.errors import MayflyError, OutcomeUnknown, Overloaded, drop_frames
 from mayflydb.model.instant import Instant
 from mayflydb.query.mongo import raw
-from mayflydb.query.mongo.cheapness import is_costly_message
 from mayflydb.query.mongo.faults import MqlError, type_mismatch
 from mayflydb.query.mongo.values import Document, decode, encode, type_name
 from mayflydb.sockets.in_flight import SMALL_ANSWER, BytesInFlight
@@ -47,6 +47,8 @@ RAW_ARRAYS: Mapping[bytes, bytes] = {
     b"\x04nsInfo\0": b"nsInfo",
 }
 """Array arguments that are not decoded in any command: the first bytes of the BSON element, and the argument's name."""
+
+_RAW_ARRAY = re.compile(b"\x04(?:documents|updates|deletes|ops|nsInfo)\0")
 
 HELLO_NAMES = frozenset({"hello", "isMaster", "ismaster"})
 QUERY_WRAPPERS = frozenset({"$query", "query"})
@@ -92,6 +94,7 @@ class MongoApp:
         services = self.services
         started_monotonic = services.monotonic()
         body: Document = {}
+        status = "error"
         try:
             size = len(message.body)
             if size <= CHEAP_BYTES:
@@ -111,11 +114,13 @@ class MongoApp:
                 await services.engine.now(),
                 started_monotonic=started_monotonic,
                 size=size,
-                costly=size <= CHEAP_BYTES and is_costly_message(message.body),
+                raw=message.body if size <= CHEAP_BYTES else b"",
             )
             # From here on others may see the operation, and interrupt it.
             services.operations.current[connection.id] = call
-            return self._gossip.add_recovery_token(await self._run_command(call), call)
+            answer = self._gossip.add_recovery_token(await self._run_command(call), call)
+            status = "ok"
+            return answer
         except OutcomeUnknown as error:
             if "autocommit" not in body:
                 # Any answer might be wrong. For a driver, a lost connection means exactly this: the outcome is unknown.
@@ -134,9 +139,16 @@ class MongoApp:
             log.exception("a command was not answered: %s", next(iter(body), ""))
             return encode(_FAILED)
         finally:
-            ended = services.operations.current.pop(connection.id, None)
-            if ended is not None and ended.evaluation is not None:
-                ended.evaluation.end_turn()
+            self._end(connection, body, status, started_monotonic)
+
+    def _end(self, connection: ConnectionState, body: Document, status: str, began: int) -> None:
+        """Count the command, and end what it holds."""
+        name = next(iter(body), "")
+        known = name if name in self.services.handlers else "unknown"
+        self.services.engine.requests.count("mongo", known, status, began)
+        ended = self.services.operations.current.pop(connection.id, None)
+        if ended is not None and ended.evaluation is not None:
+            ended.evaluation.end_turn()
 
     async def _split_large(
         self, message: Message, connection: ConnectionState
@@ -269,8 +281,8 @@ def _split_message(message: Message) -> tuple[Document, dict[str, list[bytes]]]:
     """Decode the command, and leave its arrays of documents as bytes. Raise MqlError 22 for invalid BSON."""
     data, sequences = message.body, message.sequences
     # A mark may also occur within a value. `_extract_arrays` then finds no such element, and only time is lost.
-    present = [mark for mark in RAW_ARRAYS if mark in data]
-    if present:
+    if _RAW_ARRAY.search(data) is not None:
+        present = [mark for mark in RAW_ARRAYS if mark in data]
         data, sequences = _extract_arrays(data, dict(sequences), {RAW_ARRAYS[mark] for mark in present})
     else:
         raw.check_document_size(data)

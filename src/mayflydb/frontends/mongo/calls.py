@@ -62,8 +62,9 @@ class Call(msgspec.Struct, gc=False):
     `grants`: the units that budgets have granted. `payer`: (database, name) of the collection whose budget pays.
     `throttled`: a budget refused a part of the command.
 
-    `size`: bytes of the command. `costly`: compiling what it says may take long (`is_costly_message`). `evaluation`: what it
-    computes, once it does. `operation`: its id, once a client has seen it. `interruption`: why it is cancelled.
+    `size`: bytes of the command. `raw`: the command's document, if it is small. `costly`: compiling what it says may take long
+    (`is_costly_message`); None: nothing has looked. `evaluation`: what it computes, once it does. `operation`: its id, once a
+    client has seen it. `interruption`: why it is cancelled.
     """
 
     name: str
@@ -83,12 +84,17 @@ class Call(msgspec.Struct, gc=False):
     evaluation: Evaluation | None = None
     operation: int = 0
     interruption: MayflyError | None = None
-    costly: bool = False
+    raw: bytes = b""
+    costly: bool | None = None
 
     @property
     def is_cheap(self) -> bool:
         """True if compiling what it says is cheap."""
-        return not self.costly and self.size <= CHEAP_BYTES
+        if self.size > CHEAP_BYTES:
+            return False
+        if self.costly is None:
+            self.costly = is_costly_message(self.raw)
+        return not self.costly
 
     def note_statement(self, raw: bytes) -> None:
         """Look at a statement that came beside the command's own document. A costly one makes the whole command so."""

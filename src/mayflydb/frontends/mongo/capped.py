@@ -22,7 +22,7 @@ from mayflydb.model.order import Position
 from mayflydb.model.record import Record
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
 from mayflydb.query.mongo.projection import Projection
-from mayflydb.query.mongo.values import Document, encode_computed
+from mayflydb.query.mongo.values import Document
 
 OLDEST_BATCH_SIZE: Final = 64
 
@@ -196,7 +196,7 @@ class TailCursor(Cursor):
         rows = matching_rows([record], self._selection.filter)
         if not rows:
             return None
-        return record.value if self._projection is None else encode_computed(self._projection.apply(rows[0].document))
+        return record.value if self._projection is None else self._projection.encode(record.value)
 
     async def close(self) -> None:
         self._closed = True

@@ -132,6 +132,10 @@ class Collection:
         self.namespace = f"{database}.{node.name}"
         self.options: Document = unpack_document(node.body["options"]) if "options" in node.body else {}
         self.uuid = bytes.fromhex(node.body["uuid"])
+        self.view_on: str | None = self.options.get("viewOn")
+        """The collection that this view reads; None: this is no view."""
+
+        self.capped = bool(self.options.get("capped"))
         self.collation = Collation.parse(self.options["collation"]) if "collation" in self.options else SIMPLE
         slots = slots_of(node.definition)
         # An index that is still being built answers no query, and expires nothing.
@@ -141,6 +145,9 @@ class Collection:
         self.has_id_index = any(ready.spec.is_id for ready in ready_indexes)
         self.multikey = frozenset(ready.spec.name for ready in ready_indexes if ready.is_multikey)
         self.ts_index = ts_index_of(node.definition)
+        self.remembered: dict[object, Any] = {}
+        """Plans and projections that finds keep between commands, as long as this object lasts."""
+
         self._specs: dict[int, ReadyIndex] = {ready.number: ready for ready in ready_indexes}
         self._validator: Filter | None = None
         self._has_cheap_validator: bool | None = None
@@ -173,18 +180,9 @@ class Collection:
         return self.ts_index is not None or self.contract.is_cosmos
 
     @property
-    def view_on(self) -> str | None:
-        """The collection that this view reads; None: this is no view."""
-        return self.options.get("viewOn")
-
-    @property
     def keeps_images(self) -> bool:
         """True if change streams may ask for pre-images and post-images of documents."""
         return bool(self.options.get("changeStreamPreAndPostImages", {}).get("enabled"))
-
-    @property
-    def capped(self) -> bool:
-        return bool(self.options.get("capped"))
 
     def build_draft(self, document: Document, raw: bytes, remembered: bytes | None = None) -> Draft:
         """A document as the engine stores it. The write raises the errors of its index keys."""
@@ -203,6 +201,17 @@ class Collection:
             dates=find_dates,
             remembered=remembered,
         )
+
+    def build_draft_of(self, raw: bytes) -> Draft:
+        """A document without a field `ttl` as the engine stores it, decoded only if an index asks for it."""
+
+        def index_entries(indexes: Sequence[Index]) -> tuple[Entry, ...]:
+            return self.build_entries(decode(raw), indexes) if indexes else ()
+
+        def find_dates(definition: Definition) -> Dates:
+            return self.find_dates(decode(raw), definition) if "slots" in definition.body else ()
+
+        return Draft(raw, indexed=index_entries, dates=find_dates)
 
     def _ready_index(self, index: Index) -> ReadyIndex:
         # The transaction's indexes may be newer than this object.

@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from mayflydb.evaluation.stops import StopReason
-from mayflydb.expiry.deadline import visible_at
+from mayflydb.expiry.deadline import visibility
 from mayflydb.expiry.rules import Rule
 from mayflydb.frontends.mongo.documents import MAX_DOCUMENT_BYTES
 from mayflydb.frontends.mongo.evaluation import Evaluation
@@ -136,6 +136,7 @@ class Cursor:
     async def _collect(self, size: int | None, now: Instant) -> list[bytes]:
         found: list[bytes] = []
         total = 0
+        is_visible = visibility(self._rules(), now)
         while (size is None or len(found) < size) and self._remaining != 0:
             if self._next_item >= len(self._buffer):
                 if not await self._fill():
@@ -144,6 +145,7 @@ class Cursor:
                 self._charge_batch(total + size_read)
                 if size_read > SMALL_ANSWER:
                     await self.read_time.evaluation.admit(size_read)
+                is_visible = visibility(self._rules(), now)
             record, raw = self._buffer[self._next_item]
             # 16: more than the type, the index as text and the NUL that an array element costs. A first result is
             # always returned, or a large document could never be read.
@@ -151,7 +153,7 @@ class Cursor:
                 break
             self._next_item += 1
             # The record was read at the instant of an earlier batch perhaps, and may have expired since.
-            if record is not None and not visible_at(record, self._rules(), now):
+            if is_visible is not None and record is not None and not is_visible(record):
                 continue
             found.append(raw)
             total += len(raw) + 16

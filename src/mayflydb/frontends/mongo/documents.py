@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 from bson import Binary, Int64, ObjectId, Timestamp
@@ -21,6 +22,8 @@ MAX_DOCUMENT_BYTES: Final = 16 * 1024 * 1024
 
 _INT32 = struct.Struct("<i")
 _TTL_NAME = b"ttl\x00"
+_ID_NAME = b"_id\x00"
+_EMPTY_TIMESTAMP = b"\x00" * 8
 _ID_ELEMENT = re.compile(rb"[\x01-\x13\x7f\xff]_id\x00")
 
 
@@ -76,14 +79,18 @@ def prepare_insert(raw: bytes, ids: ObjectIdGenerator, now: Instant) -> tuple[Do
     check_depth(raw)
     document = decode(raw)
     # The pattern may match inside of a value, so elements are counted where it matches twice.
-    if len(_ID_ELEMENT.findall(raw)) > 1 and sum(each.name == b"_id" for each in elements(raw)) > 1:
+    if (
+        raw.count(_ID_NAME) > 1
+        and len(_ID_ELEMENT.findall(raw)) > 1
+        and sum(each.name == b"_id" for each in elements(raw)) > 1
+    ):
         raise bad_value("can't have multiple _id fields in one document")
     kept = document
     if "_id" not in document:
         kept = {"_id": ids.generate(now), **document}
     elif next(iter(document)) != "_id":
         kept = {"_id": document["_id"], **document}
-    for name, value in document.items():
+    for name, value in document.items() if _EMPTY_TIMESTAMP in raw else ():
         # MongoDB replaces an empty timestamp, too: https://www.mongodb.com/docs/manual/reference/bson-types/
         if type(value) is Timestamp and value.time == 0 and value.inc == 0 and name != "_id":
             kept = dict(kept) if kept is document else kept
@@ -99,18 +106,14 @@ def may_have_ttl(raw: bytes) -> bool:
 
 # --- replies ---------------------------------------------------------------------------------------------------------
 
-_ARRAY_KEYS = [b"%d\x00" % n for n in range(1024)]
-"""The names of array elements, made once, since each batch of a cursor needs them."""
+_HEADS = [b"\x03%d\x00" % n for n in range(1024)]
+"""The type and the name of array elements, made once, since each batch of a cursor needs them."""
 
 
-def _array_key(index: int) -> bytes:
-    return _ARRAY_KEYS[index] if index < len(_ARRAY_KEYS) else b"%d\x00" % index
-
-
-def build_array(documents: Iterable[bytes]) -> bytes:
+def build_array(documents: Sequence[bytes]) -> bytes:
     """Build a BSON array of encoded documents."""
-    parts = [part for n, raw in enumerate(documents) for part in (b"\x03", _array_key(n), raw)]
-    body = b"".join(parts)
+    heads = _HEADS if len(documents) <= len(_HEADS) else [b"\x03%d\x00" % n for n in range(len(documents))]
+    body = b"".join([part for pair in zip(heads, documents, strict=False) for part in pair])
     return _INT32.pack(len(body) + 5) + body + b"\x00"
 
 
@@ -125,11 +128,31 @@ def cursor_reply(
     namespace: str, cursor: int, batch: Sequence[bytes], first: bool, cursor_fields: Document | None = None, **rest: Any
 ) -> bytes:
     """Build the reply with a batch. `cursor_fields`: further fields of `cursor`. `rest`: further fields of the reply."""
+    array = build_array(batch)
+    if not cursor_fields and not rest:
+        return _build_plain_reply(_FIRST_BATCH if first else _NEXT_BATCH, array, _name_cursor(namespace, cursor))
     inner = build_document(
-        (("firstBatch" if first else "nextBatch", build_array(batch), 4),),
+        (("firstBatch" if first else "nextBatch", array, 4),),
         {"id": Int64(cursor), "ns": namespace, **(cursor_fields or {})},
     )
     return build_document((("cursor", inner, 3),), {**rest, "ok": 1.0})
+
+
+_FIRST_BATCH: Final = b"\x04firstBatch\x00"
+_NEXT_BATCH: Final = b"\x04nextBatch\x00"
+_CURSOR: Final = b"\x03cursor\x00"
+_OK: Final = encode({"ok": 1.0})[4:]
+
+
+@lru_cache(maxsize=256)
+def _name_cursor(namespace: str, cursor: int) -> bytes:
+    return encode({"id": Int64(cursor), "ns": namespace})[4:]
+
+
+def _build_plain_reply(name: bytes, array: bytes, identity: bytes) -> bytes:
+    inner = 4 + len(name) + len(array) + len(identity)
+    whole = 4 + len(_CURSOR) + inner + len(_OK)
+    return b"".join((_INT32.pack(whole), _CURSOR, _INT32.pack(inner), name, array, identity, _OK))
 
 
 def binary_uuid(data: bytes) -> Binary:

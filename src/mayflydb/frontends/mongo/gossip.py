@@ -8,9 +8,10 @@ https://github.com/mongodb/specifications/blob/master/source/sessions/driver-ses
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import Final
 
-from bson import Int64
+from bson import Int64, Timestamp
 
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.options import Options
@@ -24,6 +25,14 @@ _SIGNATURE: Final = {"hash": bytes(20), "keyId": Int64(0)}
 _RECOVERY: Final = encode({"recoveryToken": {"recoveryShardId": "mayfly"}})[4:-1]
 """The recovery token, as elements. Every server commits by itself, so no server reads a token that a client returns."""
 
+
+_MARK: Final = Timestamp(0x6D61796D, 0x61796D61)
+_BEFORE, _BETWEEN, _AFTER = encode(
+    {"operationTime": _MARK, "$clusterTime": {"clusterTime": _MARK, "signature": _SIGNATURE}}
+)[4:-1].split(encode({"": _MARK})[6:-1])
+"""The elements about the times, as they are before, between and after the two timestamps."""
+
+_TIMESTAMP: Final = Struct("<II")
 
 _SIZE_BYTES: Final = 4
 _COSMOS_PREFIX: Final = b"\x02_t\x00"
@@ -47,11 +56,9 @@ class Gossip:
         # Reads outnumber commits, so most replies share their times with the reply before.
         if committed != self._cached_for:
             time = cluster_time(committed)
-            cluster = {"clusterTime": time, "signature": _SIGNATURE}
-            self._cached_for, self._cached_times = (
-                committed,
-                encode({"operationTime": time, "$clusterTime": cluster})[4:-1],
-            )
+            encoded = _TIMESTAMP.pack(time.inc, time.time)
+            self._cached_for = committed
+            self._cached_times = b"".join((_BEFORE, encoded, _BETWEEN, encoded, _AFTER))
         return _append_fields(reply, self._cached_times)
 
     def add_recovery_token(self, reply: bytes, call: Call) -> bytes:

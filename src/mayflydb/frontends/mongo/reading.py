@@ -23,6 +23,7 @@ from mayflydb.query.mongo.cheapness import is_cheap_query
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.filter import Filter
+from mayflydb.query.mongo.indexes.exact import exact_range, find_exact_plan, shape_of
 from mayflydb.query.mongo.indexes.keys import truncated_prefix
 from mayflydb.query.mongo.indexes.planner import Plan, plan
 from mayflydb.query.mongo.indexes.specs import ID
@@ -171,17 +172,19 @@ class CommittedView:
         if found is not None:
             yield found
             return
-        if self._chosen is not None and self._chosen[0] is selection:
-            chosen = self._chosen[1]
+        known = self._chosen
+        if known is not None and known[0] is selection:
+            chosen = known[1]
         else:
             chosen = await read_time.evaluation.compute(not selection.is_large, 0, plan_query, collection, selection)
+        is_exact = chosen.kind == "walk" and _is_decided(collection, chosen, selection)
         self.spent.add(collection.id, QUERY_PRICE)
         read_count = 0
         candidates = self._candidates(collection, chosen, selection, read_time)
         try:
             async for records in candidates:
                 read_count += len(records)
-                found = await match_rows(records, selection, read_time.evaluation)
+                found = await match_rows(records, selection, read_time.evaluation, is_exact)
                 self.spent.add_query_read(collection.id, records, len(found))
                 yield found
         finally:
@@ -192,7 +195,9 @@ class CommittedView:
             self._request_id_index(collection)
 
     def is_ordered(self, collection: Collection, selection: Selection) -> bool:
-        return plan_query(collection, selection).sorted
+        plan = plan_query(collection, selection)
+        self._chosen = selection, plan
+        return plan.sorted
 
     async def read_id(self, collection: Collection, selection: Selection, now: Instant) -> list[DocumentRow] | None:
         """The complete answer to a query for one `_id`; None: it is another query, which `rows` answers."""
@@ -422,9 +427,18 @@ def matching_rows(records: Iterable[Record], filter: Filter | None) -> list[Docu
     return rows if filter is None else [row for row in rows if filter.matches(row.document)]
 
 
-async def match_rows(records: Sequence[Record], selection: Selection, evaluation: Evaluation) -> list[DocumentRow]:
-    """The records that match, as rows. Errors: those of `Evaluation.compute`."""
-    filter = selection.filter
+def _is_decided(collection: Collection, plan: Plan, selection: Selection) -> bool:
+    """Return True if the keys that a walk meets are those of the matches exactly. Each key is read together with its record."""
+    shaped = None if selection.filter is None or not selection.env.collation.is_simple else shape_of(selection.query)
+    exact = None if shaped is None else find_exact_plan(plan, shaped[0], collection.usable_specs)
+    return exact is not None and shaped is not None and plan.ranges == (exact_range(exact, shaped[1]),)
+
+
+async def match_rows(
+    records: Sequence[Record], selection: Selection, evaluation: Evaluation, is_exact: bool = False
+) -> list[DocumentRow]:
+    """The records that match, as rows; `is_exact`: all of them do. Errors: those of `Evaluation.compute`."""
+    filter = None if is_exact else selection.filter
     if filter is None:
         await evaluation.take_turn()
         return matching_rows(records, None)

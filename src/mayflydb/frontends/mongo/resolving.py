@@ -108,6 +108,10 @@ async def find_collection_in(services: Services, call: Call, database: str, name
 
 async def ensure_collection(services: Services, call: Call) -> Collection:
     """Find the collection that a command names, and create it if it is missing."""
+    name = call.body[call.name]
+    known = services.collections.find_cached(call.database, name) if type(name) is str else None
+    if known is not None and known.view_on is None and not known.capped:
+        return known
     return await ensure_collection_in(services, call, call.database, arguments.text(call.body, call.name, call.name))
 
 

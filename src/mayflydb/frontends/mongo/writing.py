@@ -68,7 +68,7 @@ class DocumentWriter:
         self._collection = collection
         self._env = env
         self._cap: CapEnforcer | None = None
-        self._validates = validates
+        self._validates = validates and bool(collection.options.get("validator"))
 
     @property
     def is_cheap(self) -> bool:

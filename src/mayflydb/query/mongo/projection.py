@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -21,13 +21,20 @@ from mayflydb.query.mongo.projection_spec import (
     Tree,
     parse_projection,
 )
-from mayflydb.query.mongo.values import MISSING, Document, Value
+from mayflydb.query.mongo.raw import select_fields
+from mayflydb.query.mongo.values import MISSING, Document, Value, decode, encode_computed
 
 
 class Projection(msgspec.Struct, frozen=True):
-    """A compiled projection."""
+    """A compiled projection. `select`: does the same to an encoded document; None: it cannot, or not for this document."""
 
     apply: Callable[[Document], Document]
+    select: Callable[[bytes], bytes | None] | None = None
+
+    def encode(self, raw: bytes) -> bytes:
+        """Apply the projection to an encoded document, which is decoded only if that is needed."""
+        found = None if self.select is None else self.select(raw)
+        return encode_computed(self.apply(decode(raw))) if found is None else found
 
 
 def compile_projection(
@@ -50,15 +57,22 @@ def compile_projection(
     simple = all(isinstance(leaf, FieldFlag) for leaf in tree.values())
     if simple and inclusion:
         names = frozenset(name for name, leaf in tree.items() if leaf == FieldFlag(True))
-        return Projection(lambda document: {n: v for n, v in document.items() if n in names})
+        return Projection(lambda document: {n: v for n, v in document.items() if n in names}, _select(names, True))
     if simple:
         dropped = frozenset(tree)
-        return Projection(lambda document: {n: v for n, v in document.items() if n not in dropped})
+        return Projection(
+            lambda document: {n: v for n, v in document.items() if n not in dropped}, _select(dropped, False)
+        )
     walk = _Projector(tree, inclusion)
     apply: Callable[[Document], Document] = walk.document
     if parsed.positional is not None:
         apply = _apply_positional(apply, parsed.positional, filter)
     return Projection(apply)
+
+
+def _select(names: Collection[str], kept: bool) -> Callable[[bytes], bytes | None]:
+    encoded = frozenset(name.encode("utf-8", "surrogateescape") for name in names)
+    return lambda raw: select_fields(raw, encoded, kept)
 
 
 class _Projector(msgspec.Struct, frozen=True):

@@ -5,7 +5,7 @@ Layout: https://bsonspec.org/spec.html
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from mayflydb.query.mongo.faults import MqlError, type_mismatch
@@ -98,6 +98,28 @@ def elements(data: bytes) -> Iterator[Element]:
             raise _invalid_bson("a value is longer than its document")
         yield Element(kind, data[position + 1 : named], position, value, end)
         position = end
+
+
+MAX_SELECTED: Final = 48
+"""The most fields of a document that `select_fields` looks at. The library decodes larger documents more quickly."""
+
+
+def select_fields(data: bytes, names: Collection[bytes], kept: bool) -> bytes | None:
+    """Return a valid document with only the fields of these names, or without them; None if it has more than MAX_SELECTED."""
+    parts: list[bytes] = []
+    position, last = 4, len(data) - 1
+    for _ in range(MAX_SELECTED):
+        if position >= last:
+            body = b"".join(parts)
+            return b"".join(((len(body) + 5).to_bytes(4, "little"), body, b"\0"))
+        kind, named = data[position], data.index(0, position + 1)
+        value = named + 1
+        fixed = _FIXED_SIZES.get(kind)
+        end = value + fixed if fixed is not None else _find_end(data, kind, value, last)
+        if (data[position + 1 : named] in names) is kept:
+            parts.append(data[position:end])
+        position = end
+    return None
 
 
 def check_document_size(data: bytes) -> None:

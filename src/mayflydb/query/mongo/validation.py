@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from bson import Regex
+from bson import ObjectId, Regex
 
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.paths import REFERENCE
@@ -67,6 +67,8 @@ def check_new_collection(database: str, name: Value) -> str:
 
 def check_id(value: Value) -> None:
     """Raise MqlError 53 for an array or regular expression as `_id`, 52 for an `_id` with fields that begin with a dollar."""
+    if type(value) is ObjectId:
+        return
     if type(value) is list or isinstance(value, Regex | re.Pattern):
         raise MqlError(53, f"The '_id' value cannot be of type {type_name(value)}")
     _check_names(value)

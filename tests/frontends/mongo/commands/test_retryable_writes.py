@@ -10,6 +10,8 @@ import pytest
 from bson import Int64
 from pymongo import MongoClient
 
+from mayflydb.embedded import RunningServer
+
 COUNT = 300
 NUMBERS = count(1)
 
@@ -54,3 +56,27 @@ def test_statements_are_stored_in_any_order_and_number(retryable: Any, chance: R
     for at in range(0, COUNT, 100):
         retryable(*ids[at : at + 100])
     assert retryable(*range(COUNT))["retriedStmtIds"] == list(range(COUNT))
+
+
+@pytest.mark.parametrize("name", ["insert", "update"])
+def test_the_document_of_a_session_shows_its_last_write(
+    mongo_server: RunningServer, mongo_client: MongoClient[dict[str, Any]], name: str
+) -> None:
+    kept, number = mongo_client["config"]["transactions"], Int64(1 << 40)
+    mongo_client["retryable"]["shown"].drop()
+    mongo_client["retryable"].command({"insert": "shown", "documents": [{"_id": 1}]})
+    statements: dict[str, Any] = {
+        "insert": {"documents": [{"_id": 2}, {"_id": 3}]},
+        "update": {"updates": [{"q": {"_id": 1}, "u": {"$set": {"a": 1}}}]},
+    }
+    answers = {"insert": [[0, 2, None]], "update": [[0, 1, {"matched": 1, "modified": 1}]]}
+    # A client of its own, whose session has had no writes with other numbers.
+    with mongo_server.mongo.client() as client, client.start_session() as session:
+        client["retryable"].command({name: "shown", **statements[name], "txnNumber": number}, session=session)
+        found = kept.find_one({"_id.id": session.session_id["id"]})
+        assert found is not None
+        # It is found by its identity, too.
+        assert kept.find_one({"_id": found["_id"]}) == found
+    assert list(found) == ["_id", "txnNum", "lastWriteDate", "done"]
+    assert (found["txnNum"], found["done"]) == (number, answers[name])
+    assert found["lastWriteDate"] == mongo_client["admin"].command("hello")["localTime"]

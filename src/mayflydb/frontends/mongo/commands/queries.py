@@ -22,6 +22,7 @@ from mayflydb.frontends.mongo.documents import MAX_DOCUMENT_BYTES, cursor_reply
 from mayflydb.frontends.mongo.evaluation import Evaluation, Interrupted
 from mayflydb.frontends.mongo.pipelines import CollectionSource, find_in_view
 from mayflydb.frontends.mongo.protocol.time_limits import run_within
+from mayflydb.frontends.mongo.quick_finds import find_quickly
 from mayflydb.frontends.mongo.reading import (
     CommittedView,
     DocumentRow,
@@ -46,7 +47,7 @@ from mayflydb.query.mongo.filter import compile_filter
 from mayflydb.query.mongo.paths import Parts, find_values, split_path
 from mayflydb.query.mongo.projection import Projection, compile_projection
 from mayflydb.query.mongo.stages.base import close_batches
-from mayflydb.query.mongo.values import MISSING, Document, encode, encode_computed, type_name
+from mayflydb.query.mongo.values import MISSING, Document, encode, type_name
 
 FIND_FIELDS: Final = frozenset(
     {
@@ -83,6 +84,9 @@ REMOTE_POLL: Final[Span] = 100 * MILLISECOND
 
 async def find(services: Services, call: Call) -> Document | bytes:
     """Return the first batch of the documents that match."""
+    answer = await find_quickly(services, call)
+    if answer is not None:
+        return answer
     call.check_fields(FIND_FIELDS)
     body, name = call.body, call.name
     for field in ("min", "max", "returnKey", "showRecordId"):
@@ -204,7 +208,7 @@ async def _cursor_items(
 def _project(batch: list[DocumentRow], projection: Projection | None) -> list[CursorItem]:
     if projection is None:
         return [(row.record, row.record.value) for row in batch]
-    return [(row.record, encode_computed(projection.apply(row.document))) for row in batch]
+    return [(row.record, projection.encode(row.record.value)) for row in batch]
 
 
 def _compile_projection(spec: Document, selection: Selection) -> Projection:

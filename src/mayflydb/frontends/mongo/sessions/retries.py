@@ -22,6 +22,7 @@ from mayflydb.frontends.mongo.collections import Collection, Collections, Identi
 from mayflydb.frontends.mongo.decisions import DecisionTransaction, Steps
 from mayflydb.frontends.mongo.documents import to_milliseconds
 from mayflydb.frontends.mongo.sessions.registry import UUID_SUBTYPE, LogicalSession
+from mayflydb.model.instant import Instant
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.values import Document, decode, encode
 
@@ -49,9 +50,10 @@ def _id_of(session: bytes, owner: str) -> Document:
 
 
 @lru_cache(maxsize=4096)
-def _identity_of(session: bytes, owner: str) -> Identity:
-    """The identity of a session's document, cached because each of the session's writes needs it."""
-    return identity_of(_id_of(session, owner))
+def _name_document(session: bytes, owner: str) -> tuple[Identity, bytes]:
+    """The identity of a session's document, and its first elements, cached because each of the session's writes needs them."""
+    id = _id_of(session, owner)
+    return identity_of(id), encode({"_id": id})[4:-1] + _NUMBER_ELEMENT
 
 
 async def read_session_document(engine: Engine, collections: Collections, session: LogicalSession) -> Document | None:
@@ -69,6 +71,7 @@ _INT32: Final = struct.Struct("<i")
 _INT64: Final = struct.Struct("<q")
 _ID_START: Final = 4 + len(b"\x03_id\0")
 _NUMBER_ELEMENT: Final = b"\x12txnNum\0"
+_DATE_ELEMENT: Final = b"\x09lastWriteDate\0"
 
 
 def _number_of(document: bytes) -> int | None:
@@ -130,8 +133,7 @@ class RetryableWrite:
     def __init__(self, sessions: Collection, session: LogicalSession, number: int) -> None:
         """`sessions`: the collection `config.transactions`."""
         self._sessions = sessions
-        self._id = record_id(session)
-        self._identity = _identity_of(session.id, session.owner)
+        self._identity, self._start = _name_document(session.id, session.owner)
         self._number = number
         self._done: list[list[Any]] = []
         self._recorded = False
@@ -188,13 +190,12 @@ class RetryableWrite:
         """Store the recorded answers."""
         if not self._recorded:
             return
-        document = {
-            "_id": self._id,
-            "txnNum": Int64(self._number),
-            "lastWriteDate": DatetimeMS(to_milliseconds(transaction.now)),
-            "done": self._done,
-        }
         identity = self._identity
-        draft = self._sessions.build_draft(document, encode(document))
+        draft = self._sessions.build_draft_of(self._encode(transaction.now))
         workspace = yield from transaction.on(self._sessions.id)
         yield from workspace.run(Command(Mode.UPSERT, identity.partition, identity.key, draft))
+
+    def _encode(self, now: Instant) -> bytes:
+        numbers = _INT64.pack(self._number), _DATE_ELEMENT, _INT64.pack(to_milliseconds(now))
+        body = b"".join((self._start, *numbers, encode({"done": self._done})[4:]))
+        return _INT32.pack(len(body) + 4) + body

@@ -54,14 +54,19 @@ class SessionDocuments:
         for first in range(0, len(known), BATCH_SIZE):
             await self._remove(found, known[first : first + BATCH_SIZE], now)
 
+    @property
+    def is_due(self) -> bool:
+        """True if `remove_stale` would examine documents now."""
+        return self._monotonic() >= self._next_search
+
     async def remove_stale(self, collection: Collection, now: Instant) -> None:
         """Examine some documents, and remove those that have not changed for IDLE_LIMIT.
 
         Commands that may add a document call this, so that the collection cannot grow unexamined.
         """
-        now_monotonic = self._monotonic()
-        if now_monotonic < self._next_search:
+        if not self.is_due:
             return
+        now_monotonic = self._monotonic()
         self._next_search = now_monotonic + SEARCH_INTERVAL
         found = await self._engine.read_stored(collection.id, self._after, BATCH_SIZE)
         stale = []

@@ -193,6 +193,10 @@ class Transactions:
         if transaction.phase == "aborted":
             raise abort_error(transaction.number)
 
+    def knows(self, session: LogicalSession) -> bool:
+        """Return True if the session has had a transaction."""
+        return _session_key(session) in self._latest
+
     async def begin_retryable_write(self, session: LogicalSession, number: int) -> None:
         """Abort the session's transaction, because a retryable write follows.
 

@@ -90,9 +90,13 @@ async def _choose_work(services: Services, call: Call) -> UnitOfWork:
             50768, f"{text} autocommit:false was not provided, and {call.name} is not a retryable write command."
         )
     session = get_session(call)
-    await services.transactions.begin_retryable_write(session, number)
-    sessions = await services.collections.ensure(retries.DATABASE, retries.COLLECTION, call.now)
-    await services.session_documents.remove_stale(sessions, call.now)
+    if services.transactions.knows(session):
+        await services.transactions.begin_retryable_write(session, number)
+    sessions = services.collections.find_cached(retries.DATABASE, retries.COLLECTION)
+    if sessions is None:
+        sessions = await services.collections.ensure(retries.DATABASE, retries.COLLECTION, call.now)
+    if services.session_documents.is_due:
+        await services.session_documents.remove_stale(sessions, call.now)
     return ImmediateWork(services, call, RetryableWrite(sessions, session, number))
 
 

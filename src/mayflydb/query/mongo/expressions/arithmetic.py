@@ -55,7 +55,10 @@ def _subtract(one: Value, other: Value) -> Value:
         return None
     if type(one) is DatetimeMS:
         if type(other) is DatetimeMS:
-            return Int64(int(one) - int(other))
+            span = int(one) - int(other)
+            if not -(1 << 63) <= span < 1 << 63:
+                raise MqlError(159, f"$subtract: {int(one)} ms minus {int(other)} ms is out of range")
+            return Int64(span)
         if type(other) in NUMBERS:
             return _round_to_date(numbers.subtract(Int64(int(one)), other), "$subtract")
     raise MqlError(14, f"can't $subtract {type_name(other)} from {type_name(one)}")
