@@ -7,10 +7,15 @@ from typing import Any
 
 import pytest
 
+from mayflydb.query.yql import functions
+from mayflydb.query.yql.expression import Invocation
 from mayflydb.query.yql.faults import Fault
+from mayflydb.query.yql.plans.scopes import slot
 from mayflydb.query.yql.types import (
     BOOL,
     DATE,
+    DECIMAL_INF,
+    DECIMAL_NAN,
     DOUBLE,
     FLOAT,
     INT32,
@@ -24,9 +29,10 @@ from mayflydb.query.yql.types import (
     UINT64,
     UTF8,
     DecimalType,
+    Type,
     optional,
 )
-from yql_calling import aggregated
+from yql_calling import HERE, aggregated
 
 MONEY = DecimalType(22, 9)
 I32 = optional(INT32)
@@ -130,3 +136,40 @@ def test_statistics(name: Any, kinds: Any, rows: Any, constants: Any, kind: Any,
     found = aggregated(name, kinds, rows, *constants)
     assert found[0] == kind
     assert found[1] == (None if expected is None else pytest.approx(expected))
+
+
+FOLDED = ["COUNT", "SUM", "AVG", "MIN", "MAX", "SOME", "BIT_AND", "BIT_OR", "BIT_XOR", "BOOL_AND", "BOOL_OR"]
+VALUES: list[tuple[Type, list[Any]]] = [
+    (INT32, [0, 1, -1, 7, 2**31 - 1, -(2**31)]),
+    (INT64, [0, 3, 2**63 - 1, -(2**63), -5]),
+    (UINT64, [0, 3, 2**64 - 1, 2**63]),
+    (BOOL, [True, False]),
+    (DOUBLE, [0.0, -0.0, 0.1, 1e300, -1e300, 1e-9, float("nan"), float("inf"), float("-inf")]),
+    (FLOAT, [0.0, -0.0, 0.5, float("nan")]),
+    (MONEY, [0, 1, -(10**21), 10**21, DECIMAL_INF, -DECIMAL_INF, DECIMAL_NAN]),
+    (INTERVAL, [0, 5, -7]),
+    (UTF8, ["", "a", "b", "aa"]),
+    (STRING, [b"", b"a", b"\xff"]),
+    (TIMESTAMP, [0, 5, 9]),
+]
+
+
+@pytest.mark.parametrize("name", FOLDED)
+@pytest.mark.parametrize(("type", "values"), VALUES, ids=[str(type) for type, _ in VALUES])
+def test_a_fold_is_the_steps_of_its_rows(name: str, type: Type, values: list[Any], chance: random.Random) -> None:
+    try:
+        made = functions.find_aggregate(name)(Invocation(name, (slot(optional(type), 0),), (), HERE))  # type: ignore[misc]
+    except Fault:
+        return
+    if made.fold is None:
+        assert name not in ("COUNT", "SUM", "AVG", "MIN", "MAX")
+        return
+    for _ in range(50):
+        stepped, folded = made.start(), made.start()
+        for _ in range(chance.randrange(4)):
+            rows = [chance.choice([None, *values]) for _ in range(chance.randrange(6))]
+            for value in rows:
+                stepped = made.step(stepped, (value,))
+            folded = made.fold(folded, rows)
+        # The text tells apart -0.0 and 0.0, True and 1, and knows NaN.
+        assert repr(made.finish(folded)) == repr(made.finish(stepped))

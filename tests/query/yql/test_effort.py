@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from mayflydb.query.yql.parser import parse
-from mayflydb.query.yql.plans.effort import MAX_NODES, Effort, estimate_plan, estimate_script
+from mayflydb.query.yql.plans.effort import MAX_NODES, STREAMING_NODES, Effort, estimate_plan, estimate_script
 from query.yql.asking import shop
 from query.yql.memory_tables import plan_of
 
-SMALL, LINEAR, UNBOUNDED = Effort
+SMALL, STREAMING, LINEAR, UNBOUNDED = Effort
 
 
 @pytest.mark.parametrize(
@@ -18,12 +18,18 @@ SMALL, LINEAR, UNBOUNDED = Effort
         ("SELECT 1", SMALL),
         ("SELECT v FROM t WHERE id = 1", SMALL),
         ("SELECT c FROM p WHERE a = 1 AND b = 'x'", SMALL),
-        ("SELECT c FROM p WHERE a = 1", LINEAR),
-        ("SELECT c FROM p WHERE a = 1 AND b > 'x'", LINEAR),
-        ("SELECT v FROM t WHERE id IN (1, 2)", LINEAR),
-        ("SELECT v FROM t WHERE id = 1 OR id = 2", LINEAR),
-        ("SELECT v FROM t WHERE n = 10", LINEAR),
-        ("SELECT v FROM t", LINEAR),
+        ("SELECT c FROM p WHERE a = 1", STREAMING),
+        ("SELECT c FROM p WHERE a = 1 AND b > 'x'", STREAMING),
+        ("SELECT v FROM t WHERE id IN (1, 2)", STREAMING),
+        ("SELECT v FROM t WHERE id = 1 OR id = 2", STREAMING),
+        ("SELECT v FROM t WHERE n = 10", STREAMING),
+        ("SELECT v FROM t", STREAMING),
+        ("SELECT COUNT(*), MAX(v) FROM t WHERE n > 5 LIMIT 3", STREAMING),
+        ("SELECT COUNT(DISTINCT v) FROM t", LINEAR),
+        ("SELECT DISTINCT v FROM t", LINEAR),
+        ("SELECT v FROM t ORDER BY v", LINEAR),
+        ("SELECT v FROM t ORDER BY id", STREAMING),
+        ("SELECT n, COUNT(*) FROM t GROUP BY n", LINEAR),
         ("SELECT COUNT(*), MAX(v) FROM t WHERE n > 5 GROUP BY v ORDER BY v LIMIT 3", LINEAR),
         ("UPSERT INTO t (id, v) VALUES (1, 'a')", SMALL),
         ("UPSERT INTO t SELECT id, w AS v FROM u WHERE id = 2", SMALL),
@@ -47,6 +53,14 @@ SMALL, LINEAR, UNBOUNDED = Effort
 )
 def test_effort(text: str, effort: Effort) -> None:
     assert estimate_plan(estimate_script(parse(text)), plan_of(text, shop())) is effort
+
+
+@pytest.mark.parametrize(("more", "effort"), [(-1, STREAMING), (0, STREAMING), (1, LINEAR)])
+def test_a_query_with_many_expressions_does_not_stream(more: int, effort: Effort) -> None:
+    # SELECT, FROM, source and table, and two nodes for each item.
+    items = (STREAMING_NODES - 4) // 2 + more
+    text = "SELECT " + ", ".join(["v"] * items) + " FROM t"
+    assert estimate_plan(estimate_script(parse(text)), plan_of("SELECT v FROM t", shop())) is effort
 
 
 @pytest.mark.parametrize(("more", "effort"), [(-1, LINEAR), (0, LINEAR), (1, UNBOUNDED)])

@@ -79,7 +79,7 @@ class YdbApp:
     async def answer(self, method: Method, data: bytes, metadata: CallMetadata) -> bytes:
         """Return the response to a request. LoginRequired: the caller has to log in."""
         slow_log, call = self.services.engine.slow_log, None
-        began = slow_log.stopwatch()
+        began, status = slow_log.stopwatch(), "SUCCESS"
         try:
             call, request = await self._parse_call(method, data, metadata)
             handler: Any = _get_handler(method)
@@ -91,29 +91,34 @@ class YdbApp:
                     return _check_size(await handler(self.services, call, request))
                 except asyncio.CancelledError:
                     if limit.expired():
-                        raise fault(_TIMEOUT_TEXTS[timeout_status], status=timeout_status) from None
+                        raise fault(TIMEOUT_TEXTS[timeout_status], status=timeout_status) from None
                     raise
         except TimeoutError:
-            return method.refuse("TIMEOUT", fault(_TIMEOUT_TEXTS["TIMEOUT"], status="TIMEOUT").issues)
+            status = "TIMEOUT"
+            return method.refuse("TIMEOUT", fault(TIMEOUT_TEXTS["TIMEOUT"], status="TIMEOUT").issues)
         except ANSWERED as error:
             drop_frames(error)
-            return method.refuse(*describe_error(error))
+            status, issues = describe_error(error)
+            return method.refuse(status, issues)
         # The server ends the call with a status of gRPC instead of an answer.
         except LoginRequired:
+            status = "UNAUTHORIZED"
             raise
         except Exception:
             # An exception that reached gRPC would become UNKNOWN: clients then drop the channel, and wait for up to a
             # minute.
             log.exception("a call was not answered: %s", method.name)
-            return method.refuse(*internal_error())
+            status, issues = internal_error()
+            return method.refuse(status, issues)
         finally:
+            self.services.engine.requests.count("ydb", (method.service, method.method), status, began)
             if call is not None and slow_log.is_slow(began):
-                _note_slow(slow_log, began, method, call)
+                note_slow(slow_log, began, method.name, call)
 
     async def stream(self, method: Method, data: bytes, metadata: CallMetadata) -> AsyncIterator[bytes]:
         """Yield the messages that answer a request. Errors as in `answer`."""
         slow_log, call = self.services.engine.slow_log, None
-        began = slow_log.stopwatch()
+        began, status = slow_log.stopwatch(), "SUCCESS"
         try:
             call, request = await self._parse_call(method, data, metadata)
             handler: Any = _get_handler(method)
@@ -124,16 +129,20 @@ class YdbApp:
                     yield _check_size(each)
         except ANSWERED as error:
             drop_frames(error)
-            yield method.refuse(*describe_error(error))
+            status, issues = describe_error(error)
+            yield method.refuse(status, issues)
         except LoginRequired:
+            status = "UNAUTHORIZED"
             raise
         except Exception:
             log.exception("a stream was broken off: %s", method.name)
-            yield method.refuse(*internal_error())
+            status, issues = internal_error()
+            yield method.refuse(status, issues)
         finally:
+            self.services.engine.requests.count("ydb", (method.service, method.method), status, began)
             # A stream without a query, such as that of a session, lasts as long as its client likes.
             if call is not None and call.row_counts and slow_log.is_slow(began):
-                _note_slow(slow_log, began, method, call)
+                note_slow(slow_log, began, method.name, call)
 
     async def admit(self, method: Method, metadata: CallMetadata) -> None:
         """Judge the ticket of a request before its message is taken. LoginRequired: the caller has to log in."""
@@ -178,9 +187,10 @@ class YdbApp:
         return await self.services.accounts.authenticate(metadata.ticket, now)
 
 
-def _note_slow(slow_log: SlowLog, began: int, method: Method, call: GrpcCall) -> None:
+def note_slow(slow_log: SlowLog, began: int, method: str, call: GrpcCall) -> None:
+    """Note a slow call with the number of rows that its queries have read."""
     rows = sum(counts.reads for query in call.row_counts for counts in query.values())
-    slow_log.note(began, "ydb", call.trace or call.peer, f"{method.name} {call.database}", f"{rows} rows")
+    slow_log.note(began, "ydb", call.trace or call.peer, f"{method} {call.database}", f"{rows} rows")
 
 
 def _check_size(answer: bytes) -> bytes:
@@ -200,7 +210,8 @@ def _get_handler(method: Method) -> Unary | Streaming:
     return method.handler
 
 
-_TIMEOUT_TEXTS: dict[Status, str] = {"TIMEOUT": "Operation timeout.", "CANCELLED": "Operation cancelled."}
+TIMEOUT_TEXTS: Final[dict[Status, str]] = {"TIMEOUT": "Operation timeout.", "CANCELLED": "Operation cancelled."}
+"""The refusals of a call whose time is over."""
 
 
 def _apply_timeouts(method: Method, request: Any, limit: asyncio.Timeout) -> Status:

@@ -102,11 +102,13 @@ class Executor:
         control: TransactionControl | None = None,
         stats: bool = False,
         statement: Statement | None = None,
+        streams: bool = False,
     ) -> AsyncGenerator[ResultPart, None]:
         """Run a query and yield its results.
 
         `session`: the session of the request; without a session no transaction stays open. `stats`: the last part
-        carries statistics. `statement`: the evaluation of the request, if it has begun.
+        carries statistics. `statement`: the evaluation of the request, if it has begun. `streams`: the caller holds few
+        of the rows at a time.
 
         Faults: those of parsing, planning and tables; NOT_FOUND for an unknown transaction; ABORTED for a write
         conflict.
@@ -116,7 +118,7 @@ class Executor:
         # Errors of parsing and planning end the transaction too. From there on, `QueryRun.run` ends it.
         with self._end_on_failure(session, control):
             script = await self.planner.parse(statement, text)
-            if _changes_scheme(script):
+            if changes_scheme(script):
                 async for part in self._run_definitions(call, script, control):
                     yield part
                 return
@@ -130,6 +132,7 @@ class Executor:
             prepared,
             {name: value for name, (_, value) in parameters.items()},
         )
+        query_run.streams = streams
         if stats:
             query_run.timing = PlanTiming(cached, began_us, self._stopwatch() - began_us)
         parts = self._run_in_transaction(query_run, session, text, parameters, control)
@@ -257,23 +260,25 @@ class Executor:
         text: str,
         parameters: Mapping[str, Type] | None = None,
         statement: Statement | None = None,
+        keeps: bool = True,
     ) -> QueryDescription:
         """Parse, bind and plan a query without running it.
 
-        The query may then be executed by its id. `statement` and faults as of `execute`: a query is described to those who may
-        run it.
+        `keeps`: the text is kept, and the query may then be executed by its id. `statement` and faults as of `execute`: a
+        query is described to those who may run it.
         """
         statement = statement or self.environment.begin_statement(call)
         script = await self.planner.parse(statement, text)
         if any(isinstance(each, UserSpec) for each in script.statements):
             await check_administrator(self._accounts, call)
-        if _changes_scheme(script):
+        if changes_scheme(script):
             # Definitions have no plan.
             script = Script(())
         prepared, _ = await self.planner.prepare(call, statement, text, script, parameters or {})
         # The same text gets the same id, so a client that prepares a query again does not fill the cache.
         id = sha256(f"{call.database}\0{text}".encode()).hexdigest()[:32]
-        self.planner.cache.keep_text(id, text)
+        if keeps:
+            self.planner.cache.keep_text(id, text)
         return QueryDescription(id, text, prepared.plan, statement)
 
     def transactions(self, session: TransactionOwner | None) -> Transactions:
@@ -296,6 +301,6 @@ class Executor:
             transactions.end(transaction)
 
 
-def _changes_scheme(script: Script) -> bool:
+def changes_scheme(script: Script) -> bool:
     """True if a script changes the scheme, or mixes definitions and data and is to be refused."""
     return not _SCHEME_STATEMENT_TYPES.isdisjoint(map(type, script.statements))

@@ -84,7 +84,7 @@ class PlanTiming(msgspec.Struct, frozen=True):
 class QueryRun:
     """One query, run in a transaction; again in another one after a write conflict.
 
-    `timing` None: no statistics are requested.
+    `timing` None: no statistics are requested. `streams`: the caller holds few of the rows at a time.
     """
 
     def __init__(
@@ -101,6 +101,7 @@ class QueryRun:
         self.script = script
         self.prepared = prepared
         self.timing: PlanTiming | None = None
+        self.streams = False
         self._environment = environment
         self._parameters = parameters
 
@@ -127,7 +128,7 @@ class QueryRun:
             if plan.writes and transaction.mode in READ_ONLY_MODES:
                 writes = (each for each in self.script.statements if isinstance(each, (Write, Update, Delete)))
                 raise write_refusal(next(map(verb_of, writes), "Write"))
-            crossing = self._choose_crossing()
+            crossing = self._choose_crossing(holds_back)
             tables = await self._open_tables(transaction, transactions is None, row_counts, crossing)
             async with aclosing(self._run_plan(tables, id, crossing)) as parts:
                 async for part in parts:
@@ -158,13 +159,17 @@ class QueryRun:
         """True if the query handles few rows."""
         return self.prepared.effort is Effort.SMALL and self.call.size <= SMALL_REQUEST
 
-    def _choose_crossing(self) -> Crossing:
-        """Return how the plan reaches the event loop: a small plan of a small request is run there itself."""
+    def _choose_crossing(self, holds_back: bool) -> Crossing:
+        """Return how the plan reaches the event loop: a small plan of a small request is run there itself.
+
+        `holds_back`: the results are collected in memory. That is watched on threads alone.
+        """
         small = self.is_small
         self.statement.cheap = small or (
             self.prepared.effort is not Effort.UNBOUNDED and self.call.size <= SMALL_REQUEST
         )
-        return ON_LOOP if small else FromThread(self.statement)
+        streams = self.streams and not holds_back and self.prepared.effort is Effort.STREAMING
+        return ON_LOOP if small else FromThread(self.statement, streams)
 
     async def _open_tables(
         self, transaction: OpenTransaction, alone: bool, row_counts: dict[str, RowCounts], crossing: Crossing

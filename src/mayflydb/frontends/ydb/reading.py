@@ -100,12 +100,12 @@ class TableReader:
 
     async def read(self, access: Access) -> AsyncIterator[list[Row]]:
         """Yield the rows of an access in batches. Errors: WriteConflict, OwnerNotFound."""
-        pick = self._layout.column_getter(access.columns)
+        decode = self._layout.rows_decoder(access.columns)
         remaining = access.limit
         if remaining is not None and remaining <= 0:
             return
         async for records in self._read_records(access):
-            rows = [pick(self._layout.decode(record.value)) for record in records]
+            rows = decode([record.value for record in records])
             if remaining is not None and len(rows) >= remaining:
                 yield rows[:remaining]
                 return
@@ -190,6 +190,10 @@ class TableReader:
             return [record for key, record in same_prefix if within.contains(key)]
 
         async for batch in walk:
+            if not same_prefix and max([len(key) for key, _ in batch], default=0) < PREFIX_BYTES:
+                # No key is long, as in nearly every batch.
+                yield [record for _, record in batch]
+                continue
             done: list[Record] = []
             for key, record in batch:
                 # Another prefix: all records of the group are there, and can be put in order.

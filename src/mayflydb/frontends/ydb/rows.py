@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from hashlib import blake2b
 from operator import itemgetter
+from struct import Struct
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -48,6 +49,9 @@ SCHEME_CHANGED: Final = "A concurrent change of the table changed its columns."
 
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder().decode
+_unpack_rows = msgspec.msgpack.Decoder(list[tuple[Any, ...]]).decode
+_ARRAY_HEAD: Final = Struct(">BI").pack
+"""The head of an array of many rows, which are decoded in one call."""
 
 Values = list[Value]
 """A row by column number."""
@@ -165,7 +169,28 @@ class RowLayout:
                 values[number] = load(values[number])
         return values
 
-    def column_getter(self, columns: Sequence[str]) -> Callable[[Values], Row]:
+    def rows_decoder(self, columns: Sequence[str]) -> Callable[[Sequence[bytes]], list[Row]]:
+        """Return a function that takes these columns, in this order, out of the rows in many records' values.
+
+        KeyError for an unknown column.
+        """
+        pick, numbers = self.column_getter(columns), [self.numbers[name] for name in columns]
+        width, decode = self.width, self.decode
+        is_whole, is_plain = numbers == list(range(width)), not self._coders
+
+        def decode_rows(values: Sequence[bytes]) -> list[Row]:
+            if not numbers:
+                return [()] * len(values)
+            if is_plain and len(values) > 1:
+                rows = _unpack_rows(_ARRAY_HEAD(0xDD, len(values)) + b"".join(values))
+                # A row is shorter if it is older than some columns.
+                if set(map(len, rows)) == {width}:
+                    return rows if is_whole else list(map(pick, rows))
+            return [pick(decode(value)) for value in values]
+
+        return decode_rows
+
+    def column_getter(self, columns: Sequence[str]) -> Callable[[Sequence[Value]], Row]:
         """Return a function that takes these columns out of a row, in this order. KeyError for an unknown column."""
         numbers = [self.numbers[name] for name in columns]
         if not numbers:

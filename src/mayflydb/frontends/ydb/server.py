@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any, Final
 
 import grpc
@@ -48,9 +48,15 @@ class GrpcServer:
         served_port: ServedPort,
         in_flight: BytesInFlight | None = None,
         max_connections: int = 1_000,
+        peers: Mapping[str, str] | None = None,
     ) -> None:
-        """`in_flight`: the account of the process; by default one of this port's own. `max_connections`: more are closed."""
+        """`in_flight`: the account of the process; by default one of this port's own. `max_connections`: more are closed.
+
+        `peers`: the addresses of clients by those of the connections through which they are relayed. Calls on other connections
+        are refused. None: clients connect by themselves.
+        """
         self._app = app
+        self._peers = peers
         self._served_port = served_port
         self._in_flight = in_flight or BytesInFlight()
         calls = app.services.engine.quotas.get("ydb_calls", app.services.options.max_calls)
@@ -74,8 +80,8 @@ class GrpcServer:
             )
         )
 
-    def bind(self, address: str, credentials: tuple[bytes, bytes] | None = None) -> None:
-        """Bind an address such as `127.0.0.1:2136`.
+    def bind(self, address: str, credentials: tuple[bytes, bytes] | None = None) -> int:
+        """Bind an address such as `127.0.0.1:2136`, and return the port.
 
         `credentials`: private key and certificate chain, PEM. OSError if the address is taken.
         """
@@ -89,6 +95,8 @@ class GrpcServer:
         # gRPC tells of a taken port in two ways: by RuntimeError, and by 0 as the number of the bound port.
         if not bound:
             raise OSError(f"{address} cannot be listened on")
+        port: int = bound
+        return port
 
     async def open(self) -> None:
         """Start to take calls."""
@@ -110,13 +118,12 @@ class GrpcServer:
 
     def _unary_handler(self, method: Method) -> Callable[[Any, Any], Any]:
         app, intake = self._app, self._intake
-        served_port = self._served_port
 
         async def handle(_: Any, context: Any) -> bytes:
             await intake.enter(context)
             charge = Charge(self._in_flight)
             try:
-                metadata = _metadata_of(context, served_port)
+                metadata = self._metadata_of(context)
                 await app.admit(method, metadata)
                 data = await intake.read(context, charge)
                 answer = await app.answer(method, data, metadata)
@@ -148,7 +155,7 @@ class GrpcServer:
             await intake.enter(context)
             charge = Charge(self._in_flight)
             try:
-                metadata = _metadata_of(context, self._served_port)
+                metadata = self._metadata_of(context)
                 await app.admit(method, metadata)
                 data = await intake.read(context, charge)
                 # gRPC asks for the next message when the transport has room for it (flow control of HTTP/2). So a slow
@@ -167,16 +174,20 @@ class GrpcServer:
 
         return handle
 
-
-def _metadata_of(context: Any, served_port: ServedPort) -> CallMetadata:
-    # gRPC does not show handlers the name that the client dialed (`:authority`). The port is known all the same, since
-    # each port has a server of its own.
-    metadata = CallMetadata(peer=context.peer(), remaining=context.time_remaining(), served_port=served_port)
-    for key, value in context.invocation_metadata():
-        if key == _DATABASE_KEY:
-            metadata.database = value
-        elif key == _TICKET_KEY:
-            metadata.ticket = value
-        elif key == _TRACE_KEY:
-            metadata.trace = value
-    return metadata
+    def _metadata_of(self, context: Any) -> CallMetadata:
+        # gRPC does not show handlers the name that the client dialed (`:authority`). The port is known all the same, since
+        # each port has a server of its own.
+        peer = context.peer()
+        if self._peers is not None:
+            if peer not in self._peers:
+                raise LoginRequired("This port serves the connections of another one.")
+            peer = self._peers[peer]
+        metadata = CallMetadata(peer=peer, remaining=context.time_remaining(), served_port=self._served_port)
+        for key, value in context.invocation_metadata():
+            if key == _DATABASE_KEY:
+                metadata.database = value
+            elif key == _TICKET_KEY:
+                metadata.ticket = value
+            elif key == _TRACE_KEY:
+                metadata.trace = value
+        return metadata

@@ -430,6 +430,11 @@ def sort_key(type: Type) -> Callable[[Value], Any]:
     return _identity
 
 
+def is_identity(key: Callable[[Value], Any]) -> bool:
+    """Return whether a key of `sort_key` or `group_key` returns each value as it is."""
+    return key is _identity
+
+
 def _identity(value: Value) -> Any:
     return value
 

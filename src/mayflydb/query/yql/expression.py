@@ -76,12 +76,16 @@ class Aggregation(msgspec.Struct, frozen=True):
 
     `start` makes a state, `step(state, values)` returns the next state for the operands' values in one row, `finish`
     the result. No two groups share a state; a step may change its state in place and return it.
+
+    `fold(state, values)` returns the state after the steps of several rows, for their values of the only operand (without
+    operands: any values, one for each row); None: there is no quicker way than the steps.
     """
 
     type: Type
     start: Callable[[], Value]
     step: Callable[[Value, tuple[Value, ...]], Value]
     finish: Callable[[Value], Value]
+    fold: Callable[[Value, Sequence[Value]], Value] | None = None
 
     @property
     def is_null_without_rows(self) -> bool:

@@ -130,6 +130,21 @@ def test_profiles_say_how_tables_are_cut(
     assert (settings.min_partitions_count, settings.partitioning_by_size) == (count, by_size)
 
 
+@pytest.mark.parametrize(
+    ("column", "literal"),
+    [
+        # A type without texts, and one whose texts are made of other values.
+        ({"empty_list_type": 0}, {"type": {"empty_dict_type": 0}}),
+        ({"type_id": 0x31}, {"type": {"type_id": 0x1200}, "value": {"text_value": "x"}}),
+    ],
+)
+def test_a_default_of_another_type_is_refused(place: Any, column: Any, literal: Any) -> None:
+    request = create_request()
+    request.columns.add(name="odd", type=column, from_literal=literal)
+    status, text = refused(place, schemes.create_table, request)
+    assert status == "BAD_REQUEST" and text.startswith("Default of column 'odd' does not fit its type ")
+
+
 def test_what_was_asked_for_is_described(place: Any) -> None:
     request = create_request(uniform_partitions=4, key_bloom_filter=1, store_type=2)
     request.columns[0].not_null = True

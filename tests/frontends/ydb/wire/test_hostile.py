@@ -12,6 +12,7 @@ import pytest
 
 from mayflydb.embedded import RunningServer, serve
 from mayflydb.evaluation.evaluators import Evaluators
+from mayflydb.frontends.ydb.crossing import STREAMED_BYTES
 from mayflydb.frontends.ydb.planner import MAX_TEXT_LENGTH
 from ydb_raw import Raw, connected
 
@@ -35,7 +36,9 @@ def filled(**settings: Any) -> Iterator[RunningServer]:
         with connected(server.ydb.endpoint) as raw:
             rows = "ListMap(ListFromRange(0l, 500l), ($n) -> (<|id: $n, v: 'val' || CAST($n AS String), g: $n % 7|>))"
             create = "CREATE TABLE t (id Int64, v String, g Int64, PRIMARY KEY (id))"
-            for text in (create, f"UPSERT INTO t SELECT * FROM AS_TABLE({rows})"):
+            large = "CREATE TABLE large (id Int64, v String, PRIMARY KEY (id))"
+            long = f"UPSERT INTO large (id, v) VALUES (1, '{'x' * STREAMED_BYTES}')"
+            for text in (create, f"UPSERT INTO t SELECT * FROM AS_TABLE({rows})", large, long):
                 assert run(raw, text)[0] == SUCCESS
         yield server
 
@@ -113,7 +116,7 @@ HOSTILE = [
     ("a join of everything with everything", ENDLESS, TIMEOUT),
     (
         "a join with many matches",
-        "SELECT SUM(a.id) FROM t AS a JOIN t AS b ON a.g = b.g JOIN t AS c ON b.g = c.g",
+        "SELECT SUM(a.id) FROM t AS a JOIN t AS b ON a.g = b.g JOIN t AS c ON b.g = c.g JOIN t AS d ON c.g = d.g",
         TIMEOUT,
     ),
     (
@@ -205,7 +208,10 @@ def test_a_query_that_takes_all_memory_is_stopped(poor: RunningServer, text: str
         ("UPDATE t SET v = 'y' WHERE id = 1000", 0),
         ("DELETE FROM t WHERE id = 1000", 0),
         ("SELECT 1, 'a', CurrentUtcTimestamp()", 0),
-        ("SELECT v FROM t WHERE g = 3 LIMIT 2", 1),
+        ("SELECT v FROM t WHERE g = 3 LIMIT 2", 0),
+        ("SELECT COUNT(*), SUM(id) FROM t WHERE v > 'val3'", 0),
+        ("SELECT v FROM large", 1),
+        ("SELECT v FROM t WHERE g = 3 ORDER BY v", 1),
         ("SELECT COUNT(*) FROM t AS a JOIN t AS b USING (id)", 1),
     ],
 )

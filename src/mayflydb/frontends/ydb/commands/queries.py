@@ -93,7 +93,7 @@ async def execute_query(services: Services, call: GrpcCall, request: Any) -> Asy
         statement = hold.session.statement = services.environment.begin_statement(call)
         parameters = await decode_parameters(call, statement, request.parameters)
         results = services.executor.execute(
-            call, hold.session, text, parameters, control, stats_mode >= STATS_BASIC, statement
+            call, hold.session, text, parameters, control, stats_mode >= STATS_BASIC, statement, streams=True
         )
         held: bytes | None = None
         # A client that disconnects ends the query at once, before its session is free.

@@ -45,13 +45,18 @@ def _columns(table: Table, names: Sequence[str]) -> Columns:
 
 
 async def _read(
-    services: Services, call: GrpcCall, statement: Statement, view: TableView | IndexEntry, access: Access
+    services: Services,
+    call: GrpcCall,
+    statement: Statement,
+    view: TableView | IndexEntry,
+    access: Access,
+    streams: bool = False,
 ) -> AsyncGenerator[Sequence[Row], None]:
-    """Yield the rows of an access from one snapshot. They are decoded as those of a query are."""
+    """Yield the rows of an access from one snapshot. They are decoded as those of a query are. `streams`: as of `execute`."""
     environment = services.environment
     snapshot = await environment.snapshot(call, serializable=False)
     statement.cheap = call.size <= SMALL_REQUEST
-    crossing = FromThread(statement)
+    crossing = FromThread(statement, streams)
     tables = environment.tables(snapshot, {view.table.path: view}, "snapshot_read_only", {}, crossing)
     try:
         async with aclosing(statement.iterate(tables.read(access), begins_here=True)) as batches:
@@ -136,7 +141,7 @@ async def stream_read_table(services: Services, call: GrpcCall, request: Any) ->
     # A VirtualTimestamp: plan_step in milliseconds, and the table's lsn as tx_id. Read before the snapshot begins, so
     # it is never newer than the rows.
     snapshot_field = wire.int_field(1, call.now // 1000) + wire.int_field(2, await services.engine.lsn(node.id))
-    async with aclosing(_read(services, call, statement, view, access)) as batches:
+    async with aclosing(_read(services, call, statement, view, access, streams=True)) as batches:
         async for rows in batches:
             async for content in messages.add(rows):
                 yield _read_message(content, snapshot_field)
@@ -192,7 +197,7 @@ async def stream_execute_scan_query(services: Services, call: GrpcCall, request:
         return
     control = TransactionControl(begin="snapshot_read_only", commit=True)
     with_stats = request.collect_stats >= COLLECT_BASIC
-    results = executor.execute(call, None, text, parameters, control, with_stats, statement)
+    results = executor.execute(call, None, text, parameters, control, with_stats, statement, streams=True)
     async with aclosing(results), aclosing(encode_results(results, ProtobufFormat(), statement)) as pieces:
         async for piece in pieces:
             content = wire.bytes_field(1, piece.content or b"")

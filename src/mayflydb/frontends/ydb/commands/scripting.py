@@ -44,7 +44,9 @@ async def stream_execute_yql(services: Services, call: GrpcCall, request: Any) -
     statement = services.environment.begin_statement(call)
     parameters = await decode_parameters(call, statement, request.parameters)
     with_stats = request.collect_stats >= COLLECT_BASIC
-    results = services.executor.execute(call, None, request.script, parameters, None, with_stats, statement)
+    results = services.executor.execute(
+        call, None, request.script, parameters, None, with_stats, statement, streams=True
+    )
     async with aclosing(results), aclosing(encode_results(results, ProtobufFormat(), statement)) as pieces:
         async for piece in pieces:
             index = wire.int_field(1, max(0, piece.index))

@@ -99,7 +99,17 @@ async def execute_data_query(services: Services, call: GrpcCall, request: Any) -
         tx_id, stats = "", None
         warnings: list[Issue] = []
         with_stats = request.collect_stats >= COLLECT_BASIC
-        async for part in executor.execute(call, hold.session, text, parameters, control, with_stats, statement):
+        results = executor.execute(
+            call,
+            hold.session,
+            text,
+            parameters,
+            control,
+            with_stats,
+            statement,
+            streams=services.options.result_rows > 0,
+        )
+        async for part in results:
             if part.index >= 0:
                 sets.add(part.index, part.columns, part.rows)
             tx_id, stats = part.tx_id, part.stats

@@ -151,7 +151,10 @@ def _column(given: Any) -> ColumnSpec:
             return ColumnSpec(given.name, bare(type), family, sequence=_sequence(given))
         case "from_literal":
             _, value = decode_typed_value(given.from_literal)
-            text = literal_of(value, type)
+            try:
+                text = literal_of(value, type)
+            except (TypeError, ValueError, AttributeError):
+                raise Invalid(f"Default of column '{given.name}' does not fit its type {type}", "BAD_REQUEST") from None
             # Parsing the literal again checks that the column can hold its value.
             parse_literal(text, type)
             return ColumnSpec(given.name, type, family, text)

@@ -56,6 +56,11 @@ def find_aggregate(name: str) -> AggregateBuilder | None:
     return _aggregates().get(plain) or (unsupported.refuse if plain in unsupported.AGGREGATES else None)
 
 
+def builtin_names() -> frozenset[str]:
+    """Return the names of functions and aggregates outside of modules, in lower case, for an editor that completes them."""
+    return frozenset({*_builtins(), *_aggregates()})
+
+
 @lru_cache(maxsize=1)
 def _builtins() -> dict[str, Builder]:
     return _gather(_BUILTINS, "BUILDERS")

@@ -6,7 +6,9 @@ Source: https://ydb.tech/docs/en/yql/reference/builtins/aggregation
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any, Final
 
 from mayflydb.query.sorting import sort_in_runs
@@ -44,10 +46,18 @@ Values = tuple[Value, ...]
 def _count(call: Invocation) -> Aggregation:
     if not call.operands:
         count_operands(call, 0)
-        return Aggregation(UINT64, lambda: 0, lambda state, values: state + 1, _identity)
+        return Aggregation(
+            UINT64, lambda: 0, lambda state, values: state + 1, _identity, lambda state, rows: state + len(rows)
+        )
     count_operands(call, 1)
     value_at(call, 0)
-    return Aggregation(UINT64, lambda: 0, lambda state, values: state if values[0] is None else state + 1, _identity)
+    return Aggregation(
+        UINT64,
+        lambda: 0,
+        lambda state, values: state if values[0] is None else state + 1,
+        _identity,
+        lambda state, values: state + len(values) - values.count(None),
+    )
 
 
 def _identity(value: Value) -> Value:
@@ -63,10 +73,21 @@ def nullable_like(given: Expression, kind: Type) -> Type:
     return optional(kind) if is_optional(given.type) else kind
 
 
+def without_nulls(values: Sequence[Value]) -> Sequence[Value]:
+    """Return the values that are not NULL."""
+    return [value for value in values if value is not None] if None in values else values
+
+
 def fold_values(
-    kind: Type, combine: Callable[[Value, Value], Value], first: Callable[[Value], Value] = _identity
+    kind: Type,
+    combine: Callable[[Value, Value], Value],
+    first: Callable[[Value], Value] = _identity,
+    join: Callable[[Sequence[Value]], Value] | None = None,
 ) -> Aggregation:
-    """Build an aggregation that combines all values that are not NULL into one."""
+    """Build an aggregation that combines all values that are not NULL into one.
+
+    `join`: combines several values into one, which may then be combined with others; None: the order of all steps counts.
+    """
 
     def step(state: Value, values: Values) -> Value:
         value = values[0]
@@ -74,7 +95,18 @@ def fold_values(
             return state
         return first(value) if state is None else combine(state, value)
 
-    return Aggregation(kind, _nothing, step, _identity)
+    def fold(state: Value, values: Sequence[Value]) -> Value:
+        found = without_nulls(values)
+        if not found:
+            return state
+        if join is not None:
+            joined = join(found)
+            return first(joined) if state is None else combine(state, joined)
+        if state is None:
+            return reduce(combine, found[1:], first(found[0]))
+        return reduce(combine, found, state)
+
+    return Aggregation(kind, _nothing, step, _identity, fold)
 
 
 # --- sums ------------------------------------------------------------------------------------------------------------
@@ -110,7 +142,7 @@ def find_addition(kind: Type) -> Callable[[Value, Value], Value]:
         # SUM wraps around at 64 bits, as YQL's `+` does. AVG of integers adds exact ints instead.
         fold = wrap_integer(kind)
         return lambda left, right: fold(left + right)
-    return lambda left, right: left + right
+    return operator.add
 
 
 def add_decimals(left: int, right: int) -> int:
@@ -135,7 +167,13 @@ def build_sum(call: Invocation, given: Expression) -> Aggregation:
     kind = sum_type(call, bare(given.type))
     # The first value starts the sum, so it must have the sum's type: a Bool counts as 0 or 1.
     first = float if kind == DOUBLE else int if kind == UINT64 else _identity
-    return fold_values(nullable_like(given, kind), find_addition(kind), first)
+    # Sums of integers wrap around, in whatever order they are added.
+    join = None if isinstance(kind, DecimalType) or kind not in INTEGERS else _join_sum(wrap_integer(kind))
+    return fold_values(nullable_like(given, kind), find_addition(kind), first, join)
+
+
+def _join_sum(fold: Callable[[int], int]) -> Callable[[Sequence[Value]], int]:
+    return lambda values: fold(sum(values))
 
 
 def _first_of_two(left: Value, right: Value) -> Value:
@@ -167,13 +205,20 @@ def build_average(call: Invocation, given: Expression) -> Aggregation:
             return state
         return (value, 1) if state is None else (add(state[0], value), state[1] + 1)
 
+    def fold(state: Value, values: Sequence[Value]) -> Value:
+        found = without_nulls(values)
+        if not found:
+            return state
+        if state is None:
+            return reduce(add, found), len(found)
+        return reduce(add, found, state[0]), state[1] + len(found)
+
     return Aggregation(
-        nullable_like(given, kind), _nothing, step, lambda state: None if state is None else divide(*state)
+        nullable_like(given, kind), _nothing, step, lambda state: None if state is None else divide(*state), fold
     )
 
 
-def _add_exactly(left: Value, right: Value) -> Value:
-    return left + right
+_add_exactly = operator.add
 
 
 def _quotient(total: float, number: int) -> float:
@@ -211,9 +256,18 @@ def _extreme(greatest: bool) -> AggregateBuilder:
         count_operands(call, 1)
         given = value_at(call, 0)
         key = find_ordering(call, bare(given.type))
+        # Of equal values the first one stays, as `max` and `min` have it.
         if greatest:
-            return fold_values(given.type, lambda state, value: value if key(value) > key(state) else state)
-        return fold_values(given.type, lambda state, value: value if key(value) < key(state) else state)
+            return fold_values(
+                given.type,
+                lambda state, value: value if key(value) > key(state) else state,
+                join=lambda values: max(values, key=key),
+            )
+        return fold_values(
+            given.type,
+            lambda state, value: value if key(value) < key(state) else state,
+            join=lambda values: min(values, key=key),
+        )
 
     return build
 

@@ -8,8 +8,9 @@ from typing import Final
 
 from mayflydb.query.yql import statements, syntax
 from mayflydb.query.yql.plans.access import KeyRanges
+from mayflydb.query.yql.plans.grouping import GroupRows
 from mayflydb.query.yql.plans.plan import Plan, Relation
-from mayflydb.query.yql.plans.relations import Scan
+from mayflydb.query.yql.plans.relations import FilterRows, LimitRows, OneRow, ProjectRows, Scan
 from mayflydb.query.yql.plans.trees import nodes
 from mayflydb.query.yql.statements import Script
 
@@ -20,15 +21,21 @@ class Effort(IntEnum):
     SMALL = 0
     """Reads single rows by their keys, and otherwise handles what the text and the parameters bring along."""
 
-    LINEAR = 1
+    STREAMING = 1
+    """Handles each row by itself, with a very small factor. It holds no rows."""
+
+    LINEAR = 2
     """Takes time in proportion to the rows that it reads, with a small factor."""
 
-    UNBOUNDED = 2
+    UNBOUNDED = 3
     """May take any time: joins, lambdas, texts and lists that grow, patterns."""
 
 
 MAX_NODES: Final = 1000
 """A larger query is unbounded: each row passes through all of its expressions."""
+
+STREAMING_NODES: Final = 40
+"""A larger query does not stream: some hundred rows at a time pass through its expressions on the event loop."""
 
 _LINEAR_NODES: Final = frozenset(
     (
@@ -65,11 +72,12 @@ _LINEAR_FUNCTIONS: Final = frozenset(
 
 
 def estimate_script(script: Script) -> Effort:
-    """Return LINEAR or UNBOUNDED."""
-    for number, node in enumerate(nodes(script.statements)):
-        if number >= MAX_NODES or node.__class__ not in _LINEAR_NODES or _is_unbounded(node):
+    """Return STREAMING, LINEAR or UNBOUNDED."""
+    number = 0
+    for number, node in enumerate(nodes(script.statements), 1):
+        if number > MAX_NODES or node.__class__ not in _LINEAR_NODES or _is_unbounded(node):
             return Effort.UNBOUNDED
-    return Effort.LINEAR
+    return Effort.STREAMING if number <= STREAMING_NODES else Effort.LINEAR
 
 
 def _is_unbounded(node: syntax.Syntax) -> bool:
@@ -90,10 +98,15 @@ def estimate_plan(of_script: Effort, plan: Plan) -> Effort:
     """Return the effort of a plan. `of_script`: that of its script."""
     if of_script is Effort.UNBOUNDED:
         return of_script
-    return Effort.SMALL if all(map(_reads_one_row, _scans(plan))) else Effort.LINEAR
+    relations = list(_relations(plan))
+    if all(_reads_one_row(each) for each in relations if isinstance(each, Scan)):
+        return Effort.SMALL
+    if of_script is Effort.STREAMING and plan.read_only and all(map(_streams, relations)):
+        return Effort.STREAMING
+    return Effort.LINEAR
 
 
-def _scans(plan: Plan) -> Iterator[Scan]:
+def _relations(plan: Plan) -> Iterator[Relation]:
     waiting: list[Relation] = []
     for step in plan.steps:
         waiting += () if step.relation is None else (step.relation,)
@@ -101,9 +114,15 @@ def _scans(plan: Plan) -> Iterator[Scan]:
         waiting += (each.relation for each in step.subqueries)
     while waiting:
         relation = waiting.pop()
-        if isinstance(relation, Scan):
-            yield relation
+        yield relation
         waiting += relation.inputs()
+
+
+def _streams(relation: Relation) -> bool:
+    if isinstance(relation, GroupRows):
+        # One group, of aggregates whose states have a fixed size.
+        return not relation.keys and all(each.distinct is None for each in relation.aggregates)
+    return isinstance(relation, (OneRow, Scan, FilterRows, ProjectRows, LimitRows))
 
 
 def _reads_one_row(scan: Scan) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Hashable, Iterator
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Sequence
+from typing import Any, Final
 
 import msgspec
 
@@ -15,6 +15,7 @@ from mayflydb.query.yql.plans.binder import Binder
 from mayflydb.query.yql.plans.calls import bind_invocation
 from mayflydb.query.yql.plans.plan import Batch, Relation
 from mayflydb.query.yql.plans.relations import BATCH_ROWS, FilterRows, reserve_rows
+from mayflydb.query.yql.plans.rowwise import EvaluateRows, for_rows
 from mayflydb.query.yql.plans.scopes import Field, RowScope, Slot, slot
 from mayflydb.query.yql.plans.values import bind_condition
 from mayflydb.query.yql.schemas import Row, Run, Tables
@@ -63,12 +64,20 @@ def _is_grouping(call: FunctionCall) -> bool:
     return call.name.upper() == "GROUPING"
 
 
+GATHERED_BATCHES: Final = 8
+"""Batches whose rows wait in their groups before they are aggregated."""
+
+
 class BoundAggregate(msgspec.Struct, frozen=True):
-    """An aggregate and its operands. `distinct`: the group key of the first operand; each distinct value counts once."""
+    """An aggregate and its operands. `distinct`: the group key of the first operand; each distinct value counts once.
+
+    `column`: evaluates the only operand for many rows.
+    """
 
     aggregation: Aggregation
     operands: tuple[Evaluate, ...]
     distinct: Callable[[Value], Hashable] | None = None
+    column: EvaluateRows | None = None
 
     def start(self) -> list[Any]:
         return [self.aggregation.start(), None if self.distinct is None else set()]
@@ -86,6 +95,24 @@ class BoundAggregate(msgspec.Struct, frozen=True):
             state[1].add(key)
         state[0] = self.aggregation.step(state[0], values)
 
+    def add(self, state: list[Any], rows: Sequence[Row], run: Run) -> None:
+        """Do the steps of rows."""
+        fold = self.aggregation.fold
+        if fold is None or self.distinct is not None or (self.operands and self.column is None):
+            for row in rows:
+                self.step(state, row, run)
+        else:
+            state[0] = fold(state[0], rows if self.column is None else self.column(rows, run))
+
+
+class _Group(msgspec.Struct, gc=False):
+    """A group: the values of its keys, the states of its aggregates, and its rows that are not aggregated yet."""
+
+    place: int
+    values: Row
+    states: list[list[Any]]
+    waiting: list[Row]
+
 
 class GroupRows(msgspec.Struct, frozen=True):
     """Groups rows into rows of keys, aggregates and the number of the grouping set.
@@ -95,7 +122,7 @@ class GroupRows(msgspec.Struct, frozen=True):
     """
 
     source: Relation
-    keys: tuple[tuple[Evaluate, Callable[[Value], Hashable]], ...]
+    keys: tuple[tuple[EvaluateRows, Callable[[Value], Hashable]], ...]
     aggregates: tuple[BoundAggregate, ...]
     sets: tuple[tuple[int, ...], ...] | None = None
     always: bool = False
@@ -104,23 +131,23 @@ class GroupRows(msgspec.Struct, frozen=True):
         return (self.source,)
 
     async def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
-        groups: dict[tuple[int, Hashable], tuple[Row, list[list[Any]]]] = {}
+        groups: dict[Hashable, _Group] = {}
         try:
+            waiting = 0
             async for batch in self.source.batches(run, tables):
-                for row in batch:
-                    for place, key, values in self._keys(row, run):
-                        group = groups.get((place, key))
-                        if group is None:
-                            reserve_rows(run, 1)
-                            group = groups[place, key] = values, [each.start() for each in self.aggregates]
-                        for each, state in zip(self.aggregates, group[1], strict=True):
-                            each.step(state, row, run)
+                self._assign(groups, batch, run)
+                waiting += 1
+                # Rows of a group that are aggregated together take less time. They are held meanwhile.
+                if waiting >= GATHERED_BATCHES:
+                    self._aggregate(groups, run)
+                    waiting = 0
+            self._aggregate(groups, run)
             if not groups and self.always:
-                groups[0, ()] = (), [each.start() for each in self.aggregates]
+                groups[()] = self._begin_group(0, (), run)
             finish = [each.aggregation.finish for each in self.aggregates]
             rows = [
-                (*values, *[end(state[0]) for end, state in zip(finish, states, strict=True)], place)
-                for (place, _), (values, states) in groups.items()
+                (*each.values, *[end(state[0]) for end, state in zip(finish, each.states, strict=True)], each.place)
+                for each in groups.values()
             ]
             for start in range(0, len(rows), BATCH_ROWS):
                 yield rows[start : start + BATCH_ROWS]
@@ -128,15 +155,48 @@ class GroupRows(msgspec.Struct, frozen=True):
         finally:
             release(groups)
 
-    def _keys(self, row: Row, run: Run) -> Iterator[tuple[int, Hashable, Row]]:
-        values = tuple([evaluate(row, run) for evaluate, _ in self.keys])
-        if self.sets is None:
-            yield 0, tuple([key(v) for v, (_, key) in zip(values, self.keys, strict=True)]), values
+    def _assign(self, groups: dict[Hashable, _Group], batch: Batch, run: Run) -> None:
+        """Assign rows to their groups."""
+        if not self.keys and self.sets is None:
+            if batch:
+                group = groups.get(())
+                if group is None:
+                    group = groups[()] = self._begin_group(0, (), run)
+                for each, state in zip(self.aggregates, group.states, strict=True):
+                    each.add(state, batch, run)
             return
-        # Each row belongs to one group of each set. The number of the set tells apart groups with equal keys.
-        for place, within in enumerate(self.sets):
-            part = tuple([value if i in within else None for i, value in enumerate(values)])
-            yield place, tuple([self.keys[i][1](values[i]) for i in within]), part
+        columns = [evaluate(batch, run) for evaluate, _ in self.keys]
+        marks = [list(map(key, column)) for column, (_, key) in zip(columns, self.keys, strict=True)]
+        if self.sets is None:
+            found = zip(*marks, strict=True) if len(marks) > 1 else marks[0]
+            for place, (mark, row) in enumerate(zip(found, batch, strict=True)):
+                group = groups.get(mark)
+                if group is None:
+                    values = tuple([column[place] for column in columns])
+                    group = groups[mark] = self._begin_group(0, values, run)
+                group.waiting.append(row)
+            return
+        for place, row in enumerate(batch):
+            # Each row belongs to one group of each set. The number of the set tells apart groups with equal keys.
+            for number, within in enumerate(self.sets):
+                mark = number, tuple([marks[i][place] for i in within])
+                group = groups.get(mark)
+                if group is None:
+                    values = tuple([column[place] if i in within else None for i, column in enumerate(columns)])
+                    group = groups[mark] = self._begin_group(number, values, run)
+                group.waiting.append(row)
+
+    def _begin_group(self, place: int, values: Row, run: Run) -> _Group:
+        reserve_rows(run, 1)
+        return _Group(place, values, [each.start() for each in self.aggregates], [])
+
+    def _aggregate(self, groups: dict[Hashable, _Group], run: Run) -> None:
+        """Aggregate the rows that wait in their groups."""
+        for group in groups.values():
+            if group.waiting:
+                for each, state in zip(self.aggregates, group.states, strict=True):
+                    each.add(state, group.waiting, run)
+                group.waiting = []
 
 
 def bind_group(binder: Binder, relation: Relation, tree: Select) -> tuple[Relation, Binder]:
@@ -202,14 +262,14 @@ def _bind_grouping(call: FunctionCall, group: GroupBy | None, keys: list[Field],
 
 def _group_keys(
     binder: Binder, group: GroupBy | None
-) -> tuple[list[tuple[Evaluate, Callable[[Value], Hashable]]], list[Field]]:
-    keys: list[tuple[Evaluate, Callable[[Value], Hashable]]] = []
+) -> tuple[list[tuple[EvaluateRows, Callable[[Value], Hashable]]], list[Field]]:
+    keys: list[tuple[EvaluateRows, Callable[[Value], Hashable]]] = []
     fields: list[Field] = []
     for item in () if group is None else group.items:
         for node in aggregate_calls(item.value):
             raise fault("Unable to GROUP BY aggregated values", node.at)
         value = binder.expression(item.value)
-        keys.append((value.evaluate, comparison.group_key(value.type)))
+        keys.append((for_rows(value), comparison.group_key(value.type)))
         # A key that is a column keeps its table, so that `t.a` finds it above GROUP BY too.
         source = binder.scope.fields[value.index] if isinstance(value, Slot) else None
         name = item.name or (source.name if source else "")
@@ -231,4 +291,5 @@ def _bind_aggregate(binder: Binder, call: FunctionCall) -> BoundAggregate:
         if not operands:
             raise fault(f"{call.name}(DISTINCT) needs an argument", call.at)
         distinct = comparison.group_key(operands[0].type)
-    return BoundAggregate(aggregation, tuple(each.evaluate for each in operands), distinct)
+    column = for_rows(operands[0]) if len(operands) == 1 else None
+    return BoundAggregate(aggregation, tuple(each.evaluate for each in operands), distinct, column)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from functools import partial
 from operator import itemgetter
 from typing import Any, Protocol
 
@@ -11,6 +10,7 @@ import msgspec
 
 from mayflydb.model.releasing import release
 from mayflydb.query.sorting import sort_in_runs
+from mayflydb.query.yql import comparison
 from mayflydb.query.yql.expression import Evaluate, Expression
 from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.plans.plan import Batch, Relation
@@ -265,15 +265,23 @@ class SortRows(msgspec.Struct, frozen=True):
         run.budget += held
 
     def sort_rows(self, rows: list[Row]) -> list[Row]:
-        # Stable sorts from the last key to the first: each key may have a direction of its own.
+        if len({each.descending for each in self.keys}) == 1:
+            return sort_in_runs(rows, _key_of_row(self.keys), self.keys[0].descending)
+        # Stable sorts from the last key to the first, since each key has a direction of its own.
         for each in reversed(self.keys):
-            index, key = each.index, each.key
-            rows = sort_in_runs(rows, partial(_sort_by, key, index), each.descending)
+            rows = sort_in_runs(rows, _key_of_row((each,)), each.descending)
         return rows
 
 
-def _sort_by(key: Callable[[Value], Any], index: int, row: Row) -> Any:
-    return key(row[index])
+def _key_of_row(keys: Sequence[SortKey]) -> Callable[[Row], Any]:
+    if all(comparison.is_identity(each.key) for each in keys):
+        return itemgetter(*[each.index for each in keys])
+    if len(keys) == 1:
+        (only,) = keys
+        index, key = only.index, only.key
+        return lambda row: key(row[index])
+    parts = [(each.index, each.key) for each in keys]
+    return lambda row: [key(row[index]) for index, key in parts]
 
 
 class DistinctRows(msgspec.Struct, frozen=True):
