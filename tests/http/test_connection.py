@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from mayflydb.http import connection
 from mayflydb.http.connection import MAX_PIPELINED, Connection
 from mayflydb.http.messages import Request, Response, render
 from mayflydb.model.errors import BadRequest, MayflyError
@@ -454,3 +455,13 @@ def test_a_connection_whose_admission_is_cancelled_is_closed(tmp_path: Path) -> 
         assert await closed(reader)
 
     run(tmp_path, PATIENT, work, answer)
+
+
+def test_the_names_of_headers_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients choose them, and each new one would take memory for ever."""
+    kept: dict[bytes, bytes] = {}
+    monkeypatch.setattr(connection, "_LOWER_CASE", kept)
+    for name in [b"X" * 1000, *(b"X-%d" % number for number in range(2 * connection.MAX_NAMES))]:
+        assert connection._to_lower_case(name) == name.lower()
+    assert len(kept) == connection.MAX_NAMES
+    assert all(name.lower() == lower and len(name) < 10 for name, lower in kept.items())

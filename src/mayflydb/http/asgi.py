@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
-from mayflydb.http.messages import Handler, Request, Response
+from mayflydb.http.messages import Fields, Handler, Request, Response
 
 log = logging.getLogger(__name__)
 
@@ -18,14 +18,38 @@ Application: TypeAlias = Callable[
 ]
 
 
+class Streamed:
+    """The response of an application whose body is sent while it is made, as `Response.stream`."""
+
+    def __init__(self, status: int, headers: Fields, stream: AsyncGenerator[bytes, None]) -> None:
+        self._start = {"type": "http.response.start", "status": status, "headers": headers, "stream": stream}
+
+    async def __call__(self, scope: Any, receive: Any, send: Callable[[Message], Awaitable[None]]) -> None:
+        await send(self._start)
+        await send({"type": "http.response.body", "body": b""})
+
+
 def handler(application: Application, max_body: int) -> Handler:
-    """Answers are sent whole; so are bodies received, up to `max_body` bytes (beyond, the application meets TooLarge)."""
+    """Answers are sent whole, except `Streamed` ones. Bodies are received whole, up to `max_body` bytes (beyond, the application
+    meets TooLarge).
+
+    An application that receives again after the body waits until the client leaves.
+    """
 
     async def handle(request: Request) -> Response:
         start: Message = {}
         parts: list[bytes] = []
 
+        is_read = False
+        gone = asyncio.Event()
+        request.on_leave = gone.set
+
         async def receive() -> Message:
+            nonlocal is_read
+            if is_read:
+                await gone.wait()
+                return {"type": "http.disconnect"}
+            is_read = True
             return {"type": "http.request", "body": await request.read(max_body), "more_body": False}
 
         async def send(message: Message) -> None:
@@ -44,7 +68,7 @@ def handler(application: Application, max_body: int) -> Handler:
             # It was answered, and raised again to be logged.
             log.exception("a request failed: %s %s", request.method, request.path.decode("latin-1"))
         headers = [pair for pair in start["headers"] if pair[0] not in (b"content-length", b"connection")]
-        return Response(start["status"], b"".join(parts), headers)
+        return Response(start["status"], b"".join(parts), headers, start.get("stream"))
 
     return handle
 
@@ -65,4 +89,5 @@ def _scope(request: Request) -> Message:
         "query_string": request.query,
         "root_path": "",
         "headers": list(request.headers.items()),
+        "mayfly.role": request.role,
     }

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncGenerator
 from math import inf
 
 import msgspec
-from httptools import HttpParserError, HttpParserInvalidURLError, HttpParserUpgrade, HttpRequestParser, parse_url
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
 from mayflydb.http import http2
+from mayflydb.http.heads import line_size, split_absolute_target
 from mayflydb.http.messages import OVERLOADED, Handler, Request, Response, render
 from mayflydb.sockets.connection import MAX_ANSWERS_PER_TURN, OrderedConnection
 from mayflydb.sockets.in_flight import SMALL, SMALL_ANSWER, BytesInFlight
@@ -38,6 +40,11 @@ SLICE = 4 * 1024
 
 BODY_SLICE = 64 * 1024
 """Bytes that are parsed at a time within a body."""
+
+MAX_NAMES, MAX_NAME_BYTES = 256, 64
+"""The names of headers that are kept with their lower case, and their length: clients choose them."""
+
+_LOWER_CASE: dict[bytes, bytes] = {}
 
 
 class Deadlines(msgspec.Struct, frozen=True):
@@ -87,7 +94,7 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
 
     __slots__ = (
         "_arrived", "_current", "_declining", "_due", "_fields", "_handler", "_head", "_limits", "_parser", "_receiving",
-        "_refused", "_scheme", "_stage", "_timed", "_unparsed", "_url",
+        "_refused", "_room", "_scheme", "_stage", "_timed", "_unparsed", "_url",
     )  # fmt: skip
 
     def __init__(self, work: HttpWork, scheme: str, deadline: float, loop: asyncio.AbstractEventLoop) -> None:
@@ -108,6 +115,7 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
         self._unparsed = b""  # What has arrived behind the requests that are answered first.
         # What goes out.
         self._current: Request | None = None
+        self._room: asyncio.Future[None] | None = None  # A stream waits for its client.
         # The stage whose deadline is set. The timer is moved only to an earlier time; one that fires too early is set again.
         self._timed = HEAD
         self._due = deadline
@@ -252,25 +260,26 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        name = name.lower()
+        name = _LOWER_CASE.get(name) or _to_lower_case(name)
         if self._receiving is not None:
             self._drop_trailer(name, value)
             return
-        if name in self._fields and name in SINGLE_HEADERS:
+        fields = self._fields
+        if name in fields and name in SINGLE_HEADERS:
             raise Refused(_refuse_doubled(name))
-        self._fields[name] = value
+        fields[name] = value
 
     def _drop_trailer(self, name: bytes, value: bytes) -> None:
         """None has a meaning here (RFC 9110, 6.5.1); together with the headers they have the head's limit."""
         if not self._head:
             self._head = self._head_size()
-        self._head += _line_size(name, value)
+        self._head += line_size(name, value)
         if self._head > self._limits.head:
             raise Refused(_HEAD_TOO_LARGE)
 
     def _head_size(self) -> int:
         size = len(self._parser.get_method()) + len(self._url) + len("  HTTP/1.1\r\n\r\n")
-        return size + sum(_line_size(name, value) for name, value in self._fields.items())
+        return size + sum(line_size(name, value) for name, value in self._fields.items())
 
     def on_headers_complete(self) -> None:
         if self._receiving is not None:
@@ -279,15 +288,19 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
         method = parser.get_method()
         if self._arrived > self._limits.head and self._head_size() > self._limits.head:
             raise Refused(_HEAD_TOO_LARGE)
-        version = parser.get_http_version()
-        if version not in ("1.1", "1.0"):
-            raise HttpParserError(f"HTTP/{version}")
+        keep_alive = parser.should_keep_alive()
+        # Before 1.1 a connection is kept only where a header asks for it. To ask for the version formats a text.
+        if not keep_alive or b"connection" in fields:
+            version = parser.get_http_version()
+            if version not in ("1.1", "1.0"):
+                raise HttpParserError(f"HTTP/{version}")
+            keep_alive = keep_alive and version == "1.1"
         path, _, query = url.partition(b"?")
         if not url.startswith(b"/"):
-            path, query = _split_absolute_target(url)
+            path, query = split_absolute_target(url)
         self._stage = BODY
         request = self._receiving = Request(method.decode(), path, fields, query, self._scheme)
-        request.keep_alive = parser.should_keep_alive() and version == "1.1"
+        request.keep_alive = keep_alive
         request.peer = self
         self._waiting.append(request)
 
@@ -349,6 +362,8 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
     # --- out -------------------------------------------------------------------------------------------------------------
 
     def _advance(self) -> None:
+        if self._room is not None and not self._blocked and not self._room.done():
+            self._room.set_result(None)
         allowance = MAX_ANSWERS_PER_TURN
         while self._waiting and self._current is None and not self._blocked:
             if not allowance:
@@ -407,6 +422,9 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
             close = close or b"expect" in request.headers
         if self._stage == IDLE:
             self._expire_at(self._loop.time() + self._limits.deadlines.idle)
+        if answer.stream is not None and request.method != "HEAD":
+            self._begin_stream(request, answer, answer.stream, close)
+            return
         if len(answer.body) > SMALL_ANSWER and not self._work.in_flight.may_hold(len(answer.body)):
             if request.method not in ("GET", "HEAD"):
                 # It may have changed something, so that no answer would be true.
@@ -424,6 +442,50 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
         self._write(data)
         if close:
             self._end()
+
+    def _begin_stream(
+        self, request: Request, answer: Response, stream: AsyncGenerator[bytes, None], close: bool
+    ) -> None:
+        """Send the head, and the parts of the body as they are made. The request is in work until the last of them."""
+        self._current, self._expires = request, inf
+        self._write(render(answer, close=close))
+        task = self._loop.create_task(self._send_stream(stream, close))
+        self._work.tasks.add(task)
+        task.add_done_callback(self._work.tasks.discard)
+        request.on_leave = lambda: _cancel(task)
+
+    async def _send_stream(self, stream: AsyncGenerator[bytes, None], close: bool) -> None:
+        try:
+            async for part in stream:
+                if not part:
+                    # As a chunk it would end the body, and the end after it would begin the next answer.
+                    continue
+                self._write(part if close else b"%x\r\n%b\r\n" % (len(part), part))
+                # The transport is given the part at the end of this turn, and says then whether the client is behind.
+                await asyncio.sleep(0)
+                while self._blocked:
+                    self._room = self._loop.create_future()
+                    await self._room
+        except asyncio.CancelledError:
+            self.abort()
+            raise
+        except Exception:
+            log.exception("the rest of an answer could not be sent")
+            # Without its end the client knows that something is missing.
+            self.abort()
+            return
+        finally:
+            await stream.aclose()
+        self._current = None
+        if close:
+            self._end()
+            return
+        self._write(b"0\r\n\r\n")
+        self._expire_at(self._loop.time() + self._limits.deadlines.idle)
+        if self._closing:
+            self._end()
+        self._advance()
+        self._throttle()
 
     def _write(self, data: bytes) -> None:
         if not self._outgoing:
@@ -464,17 +526,15 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
             self._set_timer(min(self._expires, self._loop.time() + self._limits.deadlines.idle))
 
 
-def _line_size(name: bytes, value: bytes) -> int:
-    return len(name) + len(value) + len(": \r\n")
+def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
 
 
-def _split_absolute_target(url: bytes) -> tuple[bytes, bytes]:
-    """Path and query of a target in absolute form, as proxies are asked (RFC 9112, 3.2.2)."""
-    try:
-        parts = parse_url(url)
-    except HttpParserInvalidURLError:
-        return url, b""
-    return parts.path or b"/", parts.query or b""
+def _to_lower_case(name: bytes) -> bytes:
+    lower = name.lower()
+    if len(_LOWER_CASE) < MAX_NAMES and len(name) <= MAX_NAME_BYTES:
+        _LOWER_CASE[name] = lower
+    return lower
 
 
 def _fixed_response(status: int, code: str, message: str) -> Response:

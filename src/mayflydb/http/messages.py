@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from http import HTTPStatus
 from typing import Any, Protocol, TypeAlias
 
@@ -21,11 +21,16 @@ _STATUS_LINES[449] = b"HTTP/1.1 449 Retry With"  # Cosmos DB's own: a concurrent
 
 
 class Response(msgspec.Struct):
-    """`headers` describe the body or its subject. The connection adds content-length and connection."""
+    """`headers` describe the body or its subject. The connection adds content-length and connection.
+
+    `stream`: the parts of a body that is sent while it is made, in the place of `body`. A part is asked for when the client has
+    taken those before it. The generator is closed if the client leaves; if it fails, the connection is dropped.
+    """
 
     status: int
     body: bytes = b""
     headers: Fields = ()
+    stream: AsyncGenerator[bytes, None] | None = None
 
 
 class Peer(Protocol):
@@ -48,13 +53,15 @@ class Request:
     what is made for its answer.
 
     `path` and `query` as they were sent, percent-encoded. `headers` by lower-case name: of a repeated one the last counts.
+    `operation`: its name in metrics, once it is known.
+    `role`: the role of the session that a browser has; empty without one.
     `peer`: the connection that the request came by. `on_leave` is called if that connection ends before the answer.
     """
 
     __slots__ = (
         "_dropped", "_gone", "_overloaded", "_parts", "_waiter",
-        "charged", "ended", "headers", "keep_alive", "method", "on_leave", "path", "peer", "query", "scheme",
-        "size", "wanted",
+        "charged", "ended", "headers", "keep_alive", "method", "on_leave", "operation", "path", "peer", "query", "role",
+        "scheme", "size", "wanted",
     )  # fmt: skip
 
     def __init__(
@@ -66,6 +73,8 @@ class Request:
         self.headers = headers
         self.scheme = scheme
         self.keep_alive = True
+        self.operation = "unknown"
+        self.role = ""
         self.ended = False
         self.wanted: Callable[[], None] | None = None
         self.on_leave: Callable[[], None] | None = None
@@ -165,16 +174,16 @@ def _too_large(limit: int) -> TooLarge:
 
 
 def render(response: Response, *, head_only: bool = False, close: bool = False) -> bytes:
-    """The bytes of a response. ValueError for a header that would end its line early."""
+    """The bytes of a response, without a body that is streamed. ValueError for a header that would end its line early."""
     status, body = response.status, response.body
     lines = [_STATUS_LINES[status], *map(b": ".join, response.headers)]
-    if status not in BODILESS:
-        lines.append(b"content-length: %d" % len(body))
-    if close:
-        lines.append(b"connection: close")
-    # Looked for in the lines without their ends: to find one byte is much quicker than to count it.
-    text = b"".join(lines)
-    if b"\n" in text or b"\r" in text:
+    text, ends = b"\r\n".join(lines), len(lines) - 1
+    if text.count(b"\n") != ends or text.count(b"\r") != ends:
         raise ValueError("a header holds a character that ends it")
-    lines += (b"", b"" if head_only or status in BODILESS else body)
-    return b"\r\n".join(lines)
+    closing = b"\r\nconnection: close" if close else b""
+    if status in BODILESS:
+        return b"%b%b\r\n\r\n" % (text, closing)
+    if response.stream is not None:
+        # Without chunks the end of the connection is the end of the body.
+        return b"%b%b\r\n\r\n" % (text, closing or b"\r\ntransfer-encoding: chunked")
+    return b"%b\r\ncontent-length: %d%b\r\n\r\n%b" % (text, len(body), closing, b"" if head_only else body)

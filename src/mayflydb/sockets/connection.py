@@ -30,7 +30,7 @@ UNREAD_CHECKS: Final = 3
 """Times PROGRESS_SECONDS that an unread answer may stay as it is while there is room for others."""
 
 
-class OrderedConnection(Served, Generic[R, A, W]):
+class OrderedConnection(Served, asyncio.Protocol, Generic[R, A, W]):
     """Transport, flow control and tasks. `R`: a request, `A`: its answer, `W`: an entry of the queue of requests."""
 
     # Without slots, the attributes of an object with more than 30 of them lie in a dict, and each use of one takes longer.
@@ -95,9 +95,8 @@ class OrderedConnection(Served, Generic[R, A, W]):
         self._timer = self._loop.call_at(self._expires, self._check_deadline)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
         self._work.connections.discard(self)
-        if self.seat is not None:
-            self.seat.release()
         for timer in (self._timer, self._unread_timer, self._continuing):
             if timer is not None:
                 timer.cancel()
@@ -207,10 +206,10 @@ class OrderedConnection(Served, Generic[R, A, W]):
         else:
             self._task = task = self._loop.create_task(self._finish(request, answering, awaited))
             self._work.tasks.add(task)
-            task.add_done_callback(self._work.tasks.discard)
 
     async def _finish(self, request: R, begun: Coroutine[Any, Any, A], awaited: Any) -> None:
         """Wait, as a task, for the rest of an answer that was begun outside of any."""
+        task = self._task
         answer: A | None
         try:
             answer = await resume(begun, awaited)
@@ -219,6 +218,9 @@ class OrderedConnection(Served, Generic[R, A, W]):
             raise
         except Exception as error:  # noqa: BLE001 -- `_fail` decides.
             answer = self._fail(request, error)
+        finally:
+            # Here and not in a callback of the task, which the loop would have to call for every request.
+            self._work.tasks.discard(task)
         if answer is not None:
             self._respond(request, answer)
             self._advance()

@@ -37,6 +37,9 @@ OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 CertificateSource = Callable[[], Awaitable[ssl.SSLContext]]
 """Returns the TLS context. The listener asks at each handshake, so that the first handshake creates the certificate."""
 
+Preparation = Callable[[bool], Awaitable[None]]
+"""Makes ready what a connection needs; True for TLS. A connection waits for it after its first bytes."""
+
 ProtocolFactory = Callable[[bool, float], Served]
 """Builds the protocol of one connection, from: True for TLS; the deadline of the first request, in the loop's time."""
 
@@ -44,6 +47,7 @@ ProtocolFactory = Callable[[bool, float], Served]
 class ListenerLimits(msgspec.Struct, frozen=True):
     """The most `connections` at once, and those `per_address` (further ones are reset); seconds of `patience` with a new one, and
     of `pause` without descriptors. `listeners`: those of the process, which share its descriptors. `name`: that of the quota.
+    `descriptors`: those that one connection takes.
     """
 
     connections: int = 1000
@@ -52,6 +56,7 @@ class ListenerLimits(msgspec.Struct, frozen=True):
     per_address: int = 1000
     listeners: int = 1
     name: str = "connections"
+    descriptors: int = 1
 
 
 class Listener:
@@ -61,15 +66,20 @@ class Listener:
         self,
         build_protocol: ProtocolFactory,
         work: Work,
-        certificate: CertificateSource,
+        certificate: CertificateSource | None,
         limits: ListenerLimits,
         quotas: Quotas | None = None,
+        prepare: Preparation | None = None,
     ) -> None:
-        """`quotas`: the quotas of the server; the listener has one of them."""
+        """`certificate`: None where the protocol encrypts by itself. `prepare`: awaited before a protocol is built.
+
+        `quotas`: the quotas of the server; the listener has one of them.
+        """
         self._build_protocol = build_protocol
         self._certificate = certificate
+        self._prepare = prepare
         self._limits = limits
-        most = min(limits.connections, share_descriptors(limits.listeners))
+        most = min(limits.connections, max(1, share_descriptors(limits.listeners) // limits.descriptors))
         self.seats = Seats((quotas or Quotas()).get(limits.name, most), limits.per_address)
         self._work = work
         self._spare: int | None = None
@@ -167,7 +177,9 @@ class Listener:
             return served
 
         try:
-            if not tls:
+            if self._prepare is not None:
+                await self._prepare(tls)
+            if not tls or self._certificate is None:
                 await self._loop.connect_accepted_socket(connection, client)
                 return
             context = await self._certificate()

@@ -14,13 +14,17 @@ from mayflydb.sockets.seats import Seat
 T = TypeVar("T")
 
 
-class Served(asyncio.Protocol, ABC):
+class Served(asyncio.BaseProtocol, ABC):
     """The protocol of one connection, as its listener knows it. `seat`: released when the connection is lost."""
 
     __slots__ = ("__weakref__", "seat")
 
     def __init__(self) -> None:
         self.seat: Seat | None = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.seat is not None:
+            self.seat.release()
 
     @abstractmethod
     def flush(self) -> None:
@@ -35,7 +39,7 @@ class Served(asyncio.Protocol, ABC):
         """Drop the connection at once."""
 
 
-class ClosedConnection(Served):
+class ClosedConnection(Served, asyncio.Protocol):
     """A connection that is closed at once: one without TLS, on a server that requires TLS."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
