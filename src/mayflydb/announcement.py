@@ -27,6 +27,7 @@ class Announcement(msgspec.Struct, frozen=True):
     of passwords. What is shown to others, or written, takes `public_key` and `public_mongo_uri`.
     `ydb_endpoint` is `grpc://127.0.0.1:2136`, `ydb_database` the path that is meant where none is named.
     `either_scheme`: the Cosmos endpoint answers http and https. `insecure`: other machines can connect without TLS.
+    `wait_lines`: lines for tools that read the log of a container, each with its end.
     """
 
     pid: int
@@ -49,6 +50,7 @@ class Announcement(msgspec.Struct, frozen=True):
     ydb_database: str | None = None
     ydb_tls_endpoint: str | None = None
     ydb_password_path: str | None = None
+    wait_lines: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"Announcement(pid={self.pid}, cosmos_endpoint={self.cosmos_endpoint!r})"

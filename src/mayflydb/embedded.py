@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import msgspec
 
 from mayflydb.announcement import Announcement
 from mayflydb.config import MEMORY, TABLE, RawValue, Row, Settings, file_url, load
 from mayflydb.model.durations import parse_instant, parse_span
-from mayflydb.model.instant import Instant, from_datetime, to_datetime
+from mayflydb.model.errors import BadRequest
+from mayflydb.model.instant import Instant, from_datetime, to_datetime, to_rfc3339
 
 if TYPE_CHECKING:
     from azure.cosmos import CosmosClient
@@ -29,8 +30,8 @@ T = TypeVar("T")
 
 Sweep = Literal["scheduled", "now", "none"]
 _MICROSECOND = timedelta(microseconds=1)
-_OF_A_PROCESS = frozenset({"server.log_format", "server.log_level", "server.ready_file"})
-"""Settings that would have no effect here: logging belongs to the process, and the ready file is written for others."""
+_OF_A_PROCESS = frozenset({"server.log_format", "server.log_level", "server.ready_file", "server.stop_with_stdin"})
+"""Settings that would have no effect here: logging and standard input belong to the process, and the ready file is for others."""
 
 INSTALL = 'pip install "mayflydb[demo]"'
 
@@ -59,20 +60,68 @@ class Home:
         self._loop = loop
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the server's loop and wait for its result; its exceptions are raised here."""
+        """Run a coroutine on the server's loop and wait for its result; its exceptions are raised here.
+
+        RuntimeError if the server has ended.
+        """
+        if self._loop.is_closed():
+            work.close()
+            raise RuntimeError("the server has ended")
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+
+class Controls(Protocol):
+    """The way to a server's admin API: in this process, or over HTTP."""
+
+    def ask(self, method: str, path: str, /, **members: Any) -> dict[str, Any]:
+        """Run an operation of the admin API and return its answer. `path`: as in its table, `snapshots/{name}`. MayflyError."""
+        ...
+
+    def now(self) -> Instant:
+        """Return the server's present."""
+        ...
+
+    def start_at(self, instant: Instant) -> None:
+        """Freeze the clock of an empty server at an instant, to which later resets return."""
+        ...
+
+
+class _Within:
+    """Controls of a server in this process."""
+
+    def __init__(self, home: Home, admin: Admin) -> None:
+        self._home = home
+        self._admin = admin
+        self._operations = {(each.method, each.path): each for each in admin.operations()}
+
+    def ask(self, method: str, path: str, /, **members: Any) -> dict[str, Any]:
+        operation = self._operations[method, path]
+        try:
+            wanted = msgspec.convert(members, operation.parameters)
+        except msgspec.ValidationError as error:
+            raise BadRequest(str(error)) from error
+
+        async def run() -> dict[str, Any]:
+            return await operation.handler(wanted)
+
+        return self._home.call(run())
+
+    def now(self) -> Instant:
+        return self._home.call(self._admin.engine.now())
+
+    def start_at(self, instant: Instant) -> None:
+        self._home.call(self._admin.clock.start_at(instant))
 
 
 class ClockHandle:
     """The server's clock. A move returns after all purges that it makes due, with the answer of the admin API."""
 
-    def __init__(self, home: Home, admin: Admin) -> None:
-        self._home = home
-        self._admin = admin
+    def __init__(self, controls: Controls) -> None:
+        self._controls = controls
 
     def now(self) -> datetime:
         """Return the present as an aware datetime in UTC."""
-        return to_datetime(self._home.call(self._admin.engine.now()))
+        return to_datetime(self._controls.now())
 
     def advance(
         self,
@@ -92,28 +141,28 @@ class ClockHandle:
             span = ((by or timedelta()) + parts) // _MICROSECOND
         if span < 0:
             raise ValueError("the clock does not go back; use set")
-        return self._home.call(self._admin.clock.advance(span, sweep))
+        return self._controls.ask("POST", "clock/advance", by=f"{span}us", sweep=sweep)
 
     def set(self, to: datetime | str, *, force: bool = False) -> dict[str, Any]:
         """Set the clock to an aware datetime or a time as text. The past needs `force`, and a store without newer data."""
-        return self._home.call(self._admin.clock.set(instant_of(to), force))
+        return self._controls.ask("POST", "clock/set", to=to_rfc3339(instant_of(to)), force=force)
 
     def freeze(self) -> None:
         """Stop the clock at the present instant."""
-        self._home.call(self._admin.clock.freeze())
+        self._controls.ask("POST", "clock/freeze")
 
     def resume(self) -> None:
         """Let the clock tick."""
-        self._home.call(self._admin.clock.resume())
+        self._controls.ask("POST", "clock/resume")
 
     def next_expiry(self) -> datetime | None:
         """Return the next deadline; None: no record expires."""
-        found = self._home.call(self._admin.clock.next_expiry())
-        return None if found is None else to_datetime(found)
+        found = self._controls.ask("GET", "clock")["next_expiry"]
+        return None if found is None else to_datetime(parse_instant(found))
 
     def advance_to_next_expiry(self) -> dict[str, Any]:
         """Advance to the next deadline, if there is one."""
-        return self._home.call(self._admin.clock.advance(None))
+        return self._controls.ask("POST", "clock/advance", to="next-expiry")
 
     shift = advance
     move_to = set  # noqa: A003 - the method above, under the name that time machines have for it
@@ -122,27 +171,32 @@ class ClockHandle:
 class Events:
     """Expiry events since the last reset."""
 
-    def __init__(self, home: Home, admin: Admin) -> None:
-        self._home = home
-        self._admin = admin
+    def __init__(self, controls: Controls) -> None:
+        self._controls = controls
 
     @property
     def expired(self) -> list[Expired]:
-        """The records that age removed, in the order of their purges. BadRequest if some of them are no longer kept."""
-        rows = self._home.call(self._admin.reports.list_expiries(0))
-        return [_expired(row) for row in rows]
+        """The records that age removed, in the order of their purges. HistoryLost if some of them are no longer kept."""
+        found: list[Expired] = []
+        last = -1
+        page: dict[str, Any] = {"last": 0}
+        while page["last"] != last:
+            last = page["last"]
+            page = self._controls.ask("GET", "events/expired", after=last)
+            found += map(_expired, page["events"])
+        return found
 
 
 def _expired(row: Mapping[str, Any]) -> Expired:
-    due, purged = to_datetime(row["due"]), to_datetime(row["purged_at"])
+    due, purged = (to_datetime(parse_instant(row[name])) for name in ("due", "purged_at"))
     return Expired(row["target"], row["id"], row["pk"], due, purged, row["reason"])
 
 
 class CosmosAccess:
     """The address for Cosmos DB's clients: over http, which needs no certificate. `ca_file` is for clients that use https."""
 
-    def __init__(self, server: Server, announcement: Announcement) -> None:
-        self._server = server
+    def __init__(self, ca_file: Callable[[], Path], announcement: Announcement) -> None:
+        self._ca_file = ca_file
         self.url: str = announcement.cosmos_endpoint or ""
         self.key: str = announcement.cosmos_key or ""
 
@@ -153,8 +207,7 @@ class CosmosAccess:
     @property
     def ca_file(self) -> Path:
         """The file of the certificate authority that clients trust for https; created if it is missing."""
-        self._server.authority.ca_pem()
-        return self._server.authority.ca_path
+        return self._ca_file()
 
     def client(self, **options: Any) -> CosmosClient:
         """Build a client of the vendor's SDK. ImportError, with the pip command, if the SDK is not installed."""
@@ -202,20 +255,17 @@ class YdbAccess:
         return driver
 
 
-class RunningServer:
-    """A running server. Its methods may be called from any thread except the server's own, which would wait for itself."""
+class ServerHandle:
+    """A server, in this process or not, with its addresses and operations."""
 
-    def __init__(self, home: Home, server: Server, announcement: Announcement) -> None:
-        admin = server.admin
-        assert admin is not None
-        self._home = home
-        self._admin = admin
+    def __init__(self, controls: Controls, announcement: Announcement, ca_file: Callable[[], Path]) -> None:
+        self._controls = controls
         self.announcement = announcement
-        self.cosmos = CosmosAccess(server, announcement)
+        self.cosmos = CosmosAccess(ca_file, announcement)
         self.mongo = MongoAccess(announcement)
         self.ydb = YdbAccess(announcement)
-        self.clock = ClockHandle(home, admin)
-        self.events = Events(home, admin)
+        self.clock = ClockHandle(controls)
+        self.events = Events(controls)
 
     @property
     def admin_url(self) -> str:
@@ -224,20 +274,44 @@ class RunningServer:
 
     def reset(self, target: str | None = None, *, keep_clock: bool = False) -> dict[str, Any]:
         """Delete everything and set a virtual clock back to its start; with a target (`cosmos:shop`), delete that alone."""
-        return self._home.call(self._admin.maintenance.reset(target, keep_clock))
+        return self._controls.ask("POST", "reset", target=target, keep_clock=keep_clock)
 
     def start_at(self, instant: datetime | str) -> None:
         """Delete everything and freeze the clock at this time; later resets return to it."""
         self.reset(keep_clock=True)
-        self._home.call(self._admin.clock.start_at(instant_of(instant)))
+        self._controls.start_at(instant_of(instant))
 
     def purge(self, target: str | None = None) -> dict[str, Any]:
         """Purge all due records."""
-        return self._home.call(self._admin.maintenance.purge(target))
+        return self._controls.ask("POST", "purge", target=target)
 
     def stats(self) -> dict[str, Any]:
         """Return counts of records, in all and by target."""
-        return self._home.call(self._admin.maintenance.stats())
+        return self._controls.ask("GET", "stats")
+
+    def snapshot(self, name: str = "snapshot") -> dict[str, Any]:
+        """Save everything that is stored, and the clock, under a name, in the place of a snapshot that had it."""
+        return self._controls.ask("PUT", "snapshots/{name}", name=name)
+
+    def restore(self, name: str = "snapshot") -> dict[str, Any]:
+        """Replace everything by a snapshot, and return the clock to its instant. NotFound."""
+        return self._controls.ask("POST", "snapshots/{name}/restore", name=name)
+
+    def seed(self, *sources: str | Path | Mapping[str, Any]) -> None:
+        """Make what resource documents describe, as `mayfly apply` does: documents, files, or the files of folders.
+
+        Applied again, a document changes nothing. After an error what was made before stays. BadRequest, Conflict, OSError.
+        """
+        from mayflydb.admin import resource_files, resources
+
+        for source in sources:
+            if isinstance(source, Mapping):
+                documents = [resources.convert(source)]
+            else:
+                documents = [resource_files.read(path) for path in resource_files.find([Path(source)])]
+            for document in documents:
+                for piece in resources.pieces(document):
+                    self._controls.ask("POST", "apply", **msgspec.to_builtins(piece))
 
     def env(self) -> dict[str, str]:
         """Return the environment variables in which applications look for a server."""
@@ -251,6 +325,23 @@ class RunningServer:
         if self.ydb.endpoint:
             variables["YDB_CONNECTION_STRING"] = self.ydb.connection_string
         return variables
+
+
+class RunningServer(ServerHandle):
+    """A server in this process. Its methods may be called from any thread except its own, which would wait for itself."""
+
+    def __init__(self, home: Home, server: Server, announcement: Announcement) -> None:
+        admin = server.admin
+        assert admin is not None
+
+        def ca_file() -> Path:
+            server.authority.ca_pem()
+            return server.authority.ca_path
+
+        super().__init__(_Within(home, admin), announcement, ca_file)
+        self._server = server
+        self._home = home
+        self._admin = admin
 
 
 def instant_of(moment: datetime | str) -> Instant:

@@ -105,6 +105,11 @@ def test_nothing_tells_a_secret(tmp_path: Path) -> None:
             ["status", "-o", "json"],
             ["connect"],
             ["connect", "--format", "json"],
+            ["connect", "--format", "dotenv"],
+            ["clock", "show"],
+            ["ttl", "list", "-o", "wide"],
+            ["metrics"],
+            ["cert", "show"],
             ["config", "show", *arguments[3:]],
         ):
             told[" ".join(words[:3])] = _mayfly(ready["admin"], words)

@@ -205,7 +205,6 @@ BROWSER = "text/html,application/xhtml+xml,*/*;q=0.8"
         ("/", BROWSER, "localhost", "type=master", None, "cosmos GET /"),
         ("/", BROWSER, "evil.example", None, None, "<p>page</p>"),
         ("/_explorer/index.html", BROWSER, "evil.example", None, None, "<p>page</p>"),
-        ("/", BROWSER, "localhost", None, b"secret", "<p>page</p>"),
         ("/_explorer/index.html", BROWSER, "localhost", "Bearer wrong", b"secret", "<p>page</p>"),
         (
             "/_explorer/index.html", BROWSER, "localhost", "Bearer secret", b"secret",

@@ -120,6 +120,46 @@ def test_a_signal_lets_requests_finish(tmp_path: Path, number: signal.Signals) -
         assert server.ready["storage"] == file_url(tmp_path / "store.db")
 
 
+STARTER = """
+import subprocess, sys
+server = subprocess.Popen([sys.executable, "-c", *sys.argv[1:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+sys.stdout.buffer.write(server.stdout.readline())
+sys.stdout.flush()
+server.wait()
+"""
+
+
+@pytest.mark.short
+def test_a_server_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
+    options = ("-m", "-p", "0", "--mongo-port", "-1", "--ydb-port", "-1", "--ready-file", str(tmp_path / "ready.json"))
+    starter = subprocess.Popen(
+        [sys.executable, "-c", STARTER, PROGRAM, "serve", "--stop-with-stdin", *options],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"XDG_DATA_HOME": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert starter.stdout is not None
+    ready = json.loads(starter.stdout.readline())
+    starter.kill()
+    starter.communicate()
+    knock_until_refused(Running(starter, ready).port)
+    assert starter.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("more", [(), ("--stop-with-stdin",)])
+def test_standard_input_may_be_closed_unless_the_server_ends_with_it(tmp_path: Path, more: tuple[str, ...]) -> None:
+    options = ("-m", "-p", "0", "--mongo-port", "-1", "--ydb-port", "-1", *more)
+    command = ["sh", "-c", 'exec "$0" "$@" <&-', sys.executable, "-c", PROGRAM, "serve", *options]
+    environment = os.environ | {"XDG_DATA_HOME": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    assert process.stdout is not None
+    started = process.stdout.readline() != ""
+    process.terminate()
+    said = process.communicate(timeout=PATIENCE)[1]
+    assert (started, process.returncode) == ((False, 2) if more else (True, 0)), said
+    assert ("standard input is closed" in said) == ("server.stop_with_stdin" in said) == (not started)
+
+
 def test_no_output_holds_the_password_of_a_database(tmp_path: Path, postgres: Cluster) -> None:
     place = tmp_path / "ready.json"
     url = postgres.fresh()
@@ -179,4 +219,4 @@ def test_a_plain_start_loads_neither_certificates_nor_the_portal(tmp_path: Path)
     _, err = process.communicate(timeout=PATIENCE)
     loaded = {name.partition(".")[0] for name in err.split()}
     assert "httptools" in loaded
-    assert loaded.isdisjoint({"cryptography", "starlette", "rich", "grpc", "jinja2", "azure", "aiohttp", "quickjs"})
+    assert loaded.isdisjoint({"cryptography", "starlette", "grpc", "jinja2", "azure", "aiohttp", "quickjs"})

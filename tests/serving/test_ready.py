@@ -28,7 +28,7 @@ from served import Http, port_of
 
 pytestmark = pytest.mark.short
 
-ALL: dict[str, Any] = {"port": 0, "mongo_port": 0, "ydb_port": 0, "ydb_tls_port": 0}
+ALL: dict[str, Any] = {"port": 0, "mongo_port": 0, "ydb_port": 0, "ydb_tls_port": 0, "preload": True}
 Patch = pytest.MonkeyPatch
 
 

@@ -9,8 +9,8 @@ without its field and a field without its row.
 
 from __future__ import annotations
 
-from mayflydb.config.load import LoadedSettings, RawValue, find_config_file, load
-from mayflydb.config.row import Row
+from mayflydb.config.load import LoadedSettings, find_config_file, load
+from mayflydb.config.row import RawValue, Row
 from mayflydb.config.settings import (
     ClockSettings,
     CosmosSettings,

@@ -106,6 +106,14 @@ LIMIT_ROWS: Final[Sequence[Row]] = (
         "CONNECTIONS",
     ),
     Row(
+        "limits.event_streams",
+        ("--event-streams",),
+        100,
+        read.positive,
+        "Open streams of events of the admin API; a further one is refused.",
+        "STREAMS",
+    ),
+    Row(
         "limits.open_transactions",
         ("--open-transactions",),
         1000,

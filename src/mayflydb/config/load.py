@@ -14,7 +14,8 @@ from typing import Any
 import msgspec
 
 from mayflydb.announcement import StartFailed
-from mayflydb.config.row import Row
+from mayflydb.config.emulators import DropIn, read_drop_in, read_settings
+from mayflydb.config.row import RawValue, Row
 from mayflydb.config.settings import (
     Administrator,
     ClockSettings,
@@ -49,13 +50,6 @@ from mayflydb.config.values import (
 )
 from mayflydb.model.durations import format_span
 from mayflydb.model.instant import to_rfc3339
-
-
-class RawValue(msgspec.Struct, frozen=True):
-    """A raw value and its origin: `flag --port`, `variable MAYFLY_SERVER_PORT`, `file /etc/mayfly/mayfly.toml`, `default`."""
-
-    value: Any
-    origin: str
 
 
 class LoadedSettings(msgspec.Struct, frozen=True):
@@ -116,11 +110,16 @@ def load(
     environ = os.environ if environ is None else environ
     given = {row.key: RawValue(row.default, "default") for row in TABLE}
     given |= _from_file(find_config_file(config_file, environ) if search or config_file else None)
-    given |= _from_environment(environ)
-    given |= flags or {}
+    wins = _from_environment(environ) | dict(flags or {})
+    row = _BY_KEY["server.drop_in"]
+    is_drop_in = bool(_parse(row, (given | wins)[row.key]))
+    given |= (read_settings(environ) if is_drop_in else {}) | wins
     values = {row.key: _parse(row, given[row.key]) for row in TABLE}
+    drop_in = read_drop_in(environ, usual=values["server.port"] != 0) if is_drop_in else None
     loaded = LoadedSettings(
-        _assemble(values, _administrator(environ)), {key: source.origin for key, source in given.items()}, values
+        _assemble(values, _administrator(environ), drop_in),
+        {key: source.origin for key, source in given.items()},
+        values,
     )
     _refuse_contradictions(loaded)
     return loaded
@@ -195,7 +194,7 @@ def _parse(row: Row, given: RawValue) -> Any:
         raise StartFailed(f"{error} ({given.origin})", setting=row.key, exit_code=2) from error
 
 
-def _assemble(values: Mapping[str, Any], administrator: Administrator | None) -> Settings:
+def _assemble(values: Mapping[str, Any], administrator: Administrator | None, drop_in: DropIn | None) -> Settings:
     groups: dict[str, dict[str, Any]] = {section: {} for section in _SECTIONS}
     for key, value in values.items():
         # `ydb.ttl.hide_expired` is a matter of YDB's settings too.
@@ -205,15 +204,21 @@ def _assemble(values: Mapping[str, Any], administrator: Administrator | None) ->
         shared = StorageSettings(**groups["storage"]).shared
         groups["server"]["allow_time_travel"] = is_loopback(groups["server"]["host"]) and not shared
     near = is_loopback(groups["server"]["host"])
+    # The emulators' clients connect without TLS.
+    groups["server"]["insecure"] |= drop_in is not None and not near
     if groups["cosmos"]["check_date"] is None:
-        groups["cosmos"]["check_date"] = not near
+        groups["cosmos"]["check_date"] = not near or groups["server"]["secure"]
+    if groups["server"]["secure"]:
+        for protocol in ("mongo", "ydb"):
+            if groups[protocol]["auth"] is None:
+                groups[protocol]["auth"] = True
     mongo = groups["mongo"]
     # A server on a free port is one of several, as in tests: its other ports must be free ones too.
     if mongo["port"] is None:
         mongo["port"] = MONGO_PORT if groups["server"]["port"] else 0
     mongo["administrator"] = administrator
     _choose_ydb_ports(groups["ydb"], bool(groups["server"]["port"]), near or groups["server"]["insecure"])
-    return Settings(**{section: struct(**groups[section]) for section, struct in _SECTIONS.items()})
+    return Settings(**{section: struct(**groups[section]) for section, struct in _SECTIONS.items()}, drop_in=drop_in)
 
 
 def _choose_ydb_ports(ydb: dict[str, Any], usual: bool, plain: bool) -> None:
@@ -302,6 +307,13 @@ def _refuse_contradictions(loaded: LoadedSettings) -> None:
 
 def _refuse_open_doors(settings: Settings) -> None:
     server = settings.server
+    if server.secure and settings.drop_in is not None:
+        raise StartFailed(
+            "--drop-in leaves open what --secure closes",
+            setting="server.secure",
+            hint="leave out --secure or --drop-in",
+            exit_code=2,
+        )
     if server.loopback:
         if server.insecure:
             raise StartFailed(
@@ -310,6 +322,10 @@ def _refuse_open_doors(settings: Settings) -> None:
                 hint="leave out --insecure",
                 exit_code=2,
             )
+        if server.secure:
+            _refuse_half_security(settings)
+        return
+    if settings.drop_in is not None:
         return
     reached = f"{server.host} can be reached from other machines"
     if not (settings.cosmos.key_file or settings.cosmos.generate_key):
@@ -340,6 +356,26 @@ def _refuse_open_doors(settings: Settings) -> None:
             hint="give --ydb-tls-port instead of --ydb-port, or add --insecure",
             exit_code=4,
         )
+
+
+def _refuse_half_security(settings: Settings) -> None:
+    if not (settings.cosmos.key_file or settings.cosmos.generate_key):
+        raise StartFailed(
+            "--secure asks for a key of your own, and the well-known key opens the store to every program here",
+            setting="server.secure",
+            hint="add --generate-key or --key-file PATH",
+            exit_code=4,
+        )
+    given = (("mongo", "auth", settings.mongo.auth), ("ydb", "auth", settings.ydb.auth))
+    for section, name, value in (*given, ("cosmos", "check_date", settings.cosmos.check_date)):
+        if not value:
+            flag = "--no-check-date" if section == "cosmos" else f"--no-{section}-auth"
+            raise StartFailed(
+                f"{flag} contradicts --secure",
+                setting=f"{section}.{name}",
+                hint=f"leave out {flag} or --secure",
+                exit_code=4,
+            )
 
 
 def _refuse_limits_without_a_disk(storage: StorageSettings) -> None:

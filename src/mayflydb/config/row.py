@@ -1,4 +1,4 @@
-"""One row of the table of settings."""
+"""One row of the table of settings, and a value for it before it is parsed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+
+
+class RawValue(msgspec.Struct, frozen=True):
+    """A raw value and its origin: `flag --port`, `variable MAYFLY_SERVER_PORT`, `file /etc/mayfly/mayfly.toml`, `default`."""
+
+    value: Any
+    origin: str
 
 
 class Row(msgspec.Struct, frozen=True):

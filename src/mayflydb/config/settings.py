@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from mayflydb.config.emulators import DropIn
 from mayflydb.config.values import (
     FILE_SCHEME,
     MEMORY,
@@ -25,19 +26,25 @@ from mayflydb.store import postgres_urls
 class ServerSettings(msgspec.Struct, frozen=True):
     """The address of the HTTP port, and the settings of the whole process. `port` 0: a free one.
 
-    `insecure`: other machines may connect without TLS. `slow_request`: requests that take at least this long are logged; None:
-    none is.
+    `insecure`: other machines may connect without TLS. `secure`: keys and logins are required on loopback too.
+    `slow_request`: requests that take at least this long are logged; None: none is.
+    `preload`: front ends are loaded at the start, not by their first clients.
     """
 
     host: str
     port: int
     scheme: Literal["http", "https"]
     insecure: bool
+    secure: bool
     advertise: Advertised | None
     allow_hosts: tuple[str, ...]
+    seed: tuple[str, ...]
     allow_time_travel: bool
     ready_file: Path | None
+    stop_with_stdin: bool
     slow_request: Span | None
+    preload: bool
+    drop_in: bool
     log_format: Literal["auto", "text", "json"]
     log_level: Literal["debug", "info", "warning", "error"]
     max_connections: int
@@ -245,6 +252,7 @@ class LimitSettings(msgspec.Struct, frozen=True):
 
     bytes_in_flight: int
     connections_per_address: int
+    event_streams: int
     open_transactions: int
     transaction_bytes: int
 
@@ -262,3 +270,10 @@ class Settings(msgspec.Struct, frozen=True):
     mongo: MongoSettings
     ydb: YdbSettings
     limits: LimitSettings
+    drop_in: DropIn | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """True: the well-known key counts on every address, and nothing else asks for a login, as `--drop-in` has it."""
+        own = self.cosmos.key_file or self.cosmos.generate_key
+        return self.drop_in is not None and not own and self.drop_in.key is None

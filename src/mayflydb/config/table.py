@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mayflydb.config import values as read
+from mayflydb.config.emulators import DROP_IN_ROW
 from mayflydb.config.limit_rows import LIMIT_ROWS
 from mayflydb.config.row import Row
 
@@ -28,8 +29,7 @@ TABLE: tuple[Row, ...] = (
         ("--scheme",),
         "http",
         read.choice("http", "https"),
-        "Scheme of the printed endpoint. On loopback both are served on the one port; elsewhere https alone, or both with "
-        "--insecure.",
+        "Scheme of the printed endpoint. Loopback serves both on one port, other addresses https alone without --insecure.",
         "http|https",
     ),
     Row(
@@ -38,6 +38,14 @@ TABLE: tuple[Row, ...] = (
         False,
         read.switch,
         "Also serve without TLS where other machines can connect: keys, passwords and data can be read on the way.",
+        switch=True,
+    ),
+    Row(
+        "server.secure",
+        ("--secure",),
+        False,
+        read.switch,
+        "Require a key and logins on loopback too: of Cosmos DB, MongoDB, YDB, the admin API and the portal.",
         switch=True,
     ),
     Row(
@@ -58,6 +66,15 @@ TABLE: tuple[Row, ...] = (
         many=True,
     ),
     Row(
+        "server.seed",
+        ("--seed",),
+        [],
+        read.texts,
+        "A resource document, or a folder of them, that is applied before the server is ready; may be repeated.",
+        "PATH",
+        many=True,
+    ),
+    Row(
         "server.allow_time_travel",
         ("--allow-time-travel/--no-allow-time-travel",),
         "auto",
@@ -72,6 +89,14 @@ TABLE: tuple[Row, ...] = (
         read.optional_path,
         "Write the ready document to this file as well.",
         "PATH",
+    ),
+    Row(
+        "server.stop_with_stdin",
+        ("--stop-with-stdin",),
+        False,
+        read.switch,
+        "Stop when standard input ends, as a pipe does when the process that started the server ends.",
+        switch=True,
     ),
     Row(
         "server.log_format",
@@ -98,6 +123,15 @@ TABLE: tuple[Row, ...] = (
         "DURATION|off",
     ),
     Row(
+        "server.preload",
+        ("--preload/--no-preload",),
+        False,
+        read.switch,
+        "Load what serves MongoDB's and YDB's clients at the start, and not with their first client or database.",
+        switch=True,
+    ),
+    DROP_IN_ROW,
+    Row(
         "storage.url",
         ("--storage",),
         "sqlite:///./mayfly.db",
@@ -111,8 +145,7 @@ TABLE: tuple[Row, ...] = (
         ("--storage-reserve",),
         "auto",
         read.optional_size,
-        "Disk space that a file's store keeps beside it, so that purges and deletes work on a full disk; 0: none. "
-        "Default: 128MiB.",
+        "Disk space kept beside a file's store, so that purges and deletes work on a full disk; 0: none. Default: 128MiB.",
         "SIZE",
     ),
     Row(
@@ -216,8 +249,7 @@ TABLE: tuple[Row, ...] = (
         ("--check-date/--no-check-date",),
         "auto",
         read.optional_switch,
-        "Refuse requests that were signed more than 15 minutes ago or ahead. Default: where other machines can connect, and "
-        "always there.",
+        "Refuse requests signed more than 15 minutes ago or ahead. Default: where other machines can connect; always there.",
         switch=True,
     ),
     Row(

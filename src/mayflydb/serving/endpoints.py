@@ -12,6 +12,7 @@ from mayflydb.announcement import Announcement, without_password
 from mayflydb.clock import boot_us
 from mayflydb.config.settings import Settings
 from mayflydb.model.instant import SECOND
+from mayflydb.serving.drop_in import list_wait_lines
 from mayflydb.serving.http_port import HttpPort
 from mayflydb.serving.keys import AccountKey
 from mayflydb.serving.mongo_port import MongoPort
@@ -29,6 +30,7 @@ class Endpoints:
         self._key = key
         self._http = http.endpoint
         self._either_scheme = not http.requires_tls
+        self._aliases = http.alias_addresses
         self._mongo = mongo
         self._ydb = ydb
 
@@ -91,7 +93,13 @@ class Endpoints:
             ydb_password_path=None if ydb is None else _text(ydb.password_path),
             either_scheme=self._either_scheme and (advertise is None or advertise.scheme is None),
             insecure=self._settings.server.insecure,
+            wait_lines=self._wait_lines(),
         )
+
+    def _wait_lines(self) -> tuple[str, ...]:
+        if self._settings.drop_in is None:
+            return ()
+        return list_wait_lines(self._http, None if self._mongo is None else self._mongo.address)
 
     def _ports(self) -> dict[str, int]:
         mongo, ydb = self._mongo, self._ydb
@@ -100,6 +108,8 @@ class Endpoints:
             "mongo": None if mongo is None else mongo.address,
             "ydb": None if ydb is None else ydb.address,
             "ydb_tls": None if ydb is None else ydb.tls_address,
+            "mongo_alias": None if mongo is None else mongo.alias_address,
+            **self._aliases,
         }
         return {name: int(place.rpartition(":")[2]) for name, place in addresses.items() if place is not None}
 

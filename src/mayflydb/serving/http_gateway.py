@@ -10,13 +10,15 @@ from typing import Any
 import msgspec
 
 from mayflydb.http.messages import Fields, Handler, Request, Response
+from mayflydb.serving.login_pages import LINKS, LOGIN, LOGOUT, OPEN_PAGES, PAGES_PREFIX, LoginPages, is_own_page
+from mayflydb.serving.logins import Logins
 
 OWN_PREFIXES = (b"/_mayfly", b"/_explorer", b"/metrics")
 """Prefixes of paths that are never Cosmos paths."""
 
 LIVE, READY = b"/_mayfly/live", b"/_mayfly/ready"
+EVENTS = b"/_mayfly/events"
 CERTIFICATES = (b"/_mayfly/cert", b"/_explorer/emulator.pem")
-PAGES = (b"/", b"/_explorer/index.html")
 ALWAYS_KNOWN = ("localhost", "host.docker.internal")
 MAX_REMEMBERED_HOSTS = 1024
 
@@ -38,17 +40,18 @@ class Hosts:
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = {name.lower() for name in (*ALWAYS_KNOWN, *names)}
-        self._remembered: set[bytes] = set()
+        self.remembered: set[bytes] = set()
+        """Headers that were accepted before."""
 
     def is_known(self, header: bytes) -> bool:
         """Return whether a Host header is accepted: an IP address, a name without a dot, or one of the names."""
-        if header in self._remembered:
+        if header in self.remembered:
             return True
         name = _host_name(header.decode("latin-1"))
         known = name in self._names or _is_address_or_plain_name(name)
         # Only accepted names are remembered, and only so many: a client chooses the header, and must not fill the memory.
-        if known and len(self._remembered) < MAX_REMEMBERED_HOSTS:
-            self._remembered.add(header)
+        if known and len(self.remembered) < MAX_REMEMBERED_HOSTS:
+            self.remembered.add(header)
         return known
 
 
@@ -101,6 +104,7 @@ class HttpGateway:
         self._hosts = hosts
         self._readiness = readiness
         self._token = token
+        self._logins = None if token is None else LoginPages(Logins())
         self._requires_tls = requires_tls
         self._cosmos: Handler = _answer_starting
         self._portal: Callable[[], Handler] = lambda: _answer_starting
@@ -123,7 +127,8 @@ class HttpGateway:
         host, authorization = headers.get(b"host"), headers.get(b"authorization")
         if self._requires_tls and request.scheme == "http":
             return self._answer_without_tls(request)
-        if host is None or not self._hosts.is_known(host):
+        hosts = self._hosts
+        if host not in hosts.remembered and (host is None or not hosts.is_known(host)):
             return self._answer_unknown_host(request, host, authorization)
         # `/` is a page for browsers, and the account for clients. A vendor's client without a key is recognised by its version
         # header, and gets Cosmos DB's own 401.
@@ -137,9 +142,43 @@ class HttpGateway:
         origin = request.headers.get(b"origin")
         if origin is not None and request.method not in ("GET", "HEAD") and not _is_same_origin(origin, host):
             return _refusal(403, "Refused", f"a page of {origin.decode('latin-1')} may not change anything here")
-        if request.path in PAGES and _reads_pages(request) and self._is_admitted(authorization):
+        if self._logins is not None and (answer := await self._answer_browser(self._logins, request, authorization)):
+            return answer
+        if request.path in OPEN_PAGES and _reads_pages(request) and self._is_admitted(authorization):
             return await self._portal()(request)
         return await self._answer(request, authorization)
+
+    async def _answer_browser(
+        self, logins: LoginPages, request: Request, authorization: bytes | None
+    ) -> Response | None:
+        """Answer what concerns logins, and the pages of a session. None for all other requests.
+
+        A session opens the pages, and the events that they follow. The rest of the admin API takes the bearer token: a link is
+        then made by its owner, and no session outlives its 12 hours by links of its own.
+        """
+        path = request.path
+        is_followed = path == EVENTS and request.method == "GET"
+        if path == LINKS and request.method == "POST" and self._is_admitted(authorization):
+            return await logins.answer_links(request)
+        if path == LOGIN:
+            return await logins.answer_login(request)
+        if (
+            not (path in OPEN_PAGES or path.startswith(PAGES_PREFIX) or is_followed)
+            or authorization is not None
+            or path in CERTIFICATES
+        ):
+            return None
+        role = logins.role_of(request)
+        if role is None:
+            return logins.invite(request) if _reads_pages(request) and request.method in ("GET", "HEAD") else None
+        if not is_own_page(request):
+            return _refusal(403, "Refused", "a session is used by pages of this address alone")
+        if path == LOGOUT and request.method == "POST":
+            return logins.answer_logout(request)
+        if role == "read-only" and request.method not in ("GET", "HEAD"):
+            return _refusal(403, "Refused", "this session is read-only", "mayfly token --role admin")
+        request.role = role
+        return await self._portal()(request)
 
     async def _answer(self, request: Request, authorization: bytes | None) -> Response:
         path = request.path
@@ -147,7 +186,7 @@ class HttpGateway:
             return _response(200, b'{"live":true}')
         if path == READY:
             return await self._ready()
-        if path in PAGES and self._page:
+        if path in OPEN_PAGES and self._page:
             return _response(200, self._page, _HTML, _PAGE_HEADERS)
         if path not in CERTIFICATES and not self._is_admitted(authorization):
             hint = "send the token that the server's log tells the place of: Authorization: Bearer ..."
@@ -171,7 +210,7 @@ class HttpGateway:
 
     async def _answer_unknown_host(self, request: Request, host: bytes | None, authorization: bytes | None) -> Response:
         """Answer a request with an unknown Host: probes of readiness get an answer without data, all others a refusal."""
-        harmless = request.path in (LIVE, READY, *CERTIFICATES, *PAGES) and authorization is None
+        harmless = request.path in (LIVE, READY, *CERTIFICATES, *OPEN_PAGES) and authorization is None
         if harmless and request.method in ("GET", "HEAD"):
             return await self._answer(request, None)
         name = "no host" if host is None else _host_name(host.decode("latin-1"))

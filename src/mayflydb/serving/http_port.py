@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hmac
 import secrets
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from mayflydb.admin.operations import Admin
+from mayflydb.admin.wires import Wires
 from mayflydb.announcement import StartFailed
 from mayflydb.config.settings import Settings, StorageKind
 from mayflydb.engine.engine import Engine
@@ -21,6 +23,7 @@ from mayflydb.frontends.cosmos.calls import Account
 from mayflydb.http.connection import Limits
 from mayflydb.http.listener import Listener
 from mayflydb.http.messages import Handler
+from mayflydb.serving.drop_in import answer_aliases, bind_alias
 from mayflydb.serving.http_gateway import Hosts, HttpGateway, Readiness
 from mayflydb.serving.keys import load_admin_token
 from mayflydb.serving.listener_checks import ListenAddress, ListenerCheck, ask_http
@@ -41,10 +44,12 @@ class HttpPort:
         """Bind the port. Raise StartFailed if that fails, or if other machines could reach the well-known key."""
         self._settings = settings
         self._sockets = _take_sockets(settings)
+        self._aliases = _bind_aliases(settings)
         self.reachable = is_reachable(self._sockets)
         self.requires_tls = self.reachable and not settings.server.insecure
         self._gateway: HttpGateway | None = None
         self._listener: Listener | None = None
+        self._alias_listener: Listener | None = None
         self.secret: str | None = None
         self.endpoint = f"{settings.server.scheme}://{address_of(self._sockets[0])}"
 
@@ -52,17 +57,28 @@ class HttpPort:
         """Accept connections. Until `open`, requests are told that the server is starting. `data`: the directory of secrets."""
         server, tls = self._settings.server, self._settings.tls
         names = (socket.gethostname(), *tls.names, *server.allow_hosts, *server.advertised_names)
-        token = load_admin_token(self._sockets, data)
+        token = None if self._settings.is_open else load_admin_token(self._sockets, data, server.secure)
         self.secret = None if token is None else token.decode("ascii", "replace")
         self._gateway = HttpGateway(Hosts(names), readiness, token, self.requires_tls)
         limits = Limits(server.max_connections, shared.per_address, shared.listeners)
         self._listener = Listener(self._gateway, certificate, limits, shared.in_flight, shared.quotas)
         self._listener.serve(self._sockets)
+        if self.alias_addresses:
+            handler = answer_aliases(self._gateway)
+            self._alias_listener = Listener(handler, certificate, limits, shared.in_flight, shared.quotas)
+            self._alias_listener.serve([each for sockets in self._aliases.values() for each in sockets])
 
-    def open(self, cosmos: Handler, admin: Admin, caller: Caller) -> None:
+    @property
+    def alias_addresses(self) -> dict[str, str]:
+        """By name: the addresses of the alias ports that are open."""
+        return {name: address_of(sockets[0]) for name, sockets in self._aliases.items() if sockets}
+
+    def open(self, cosmos: Handler, admin: Admin, wires: Wires) -> None:
         """Let requests through to Cosmos DB's front end, and to the admin API, metrics and pages."""
         assert self._gateway is not None
-        self._gateway.open(cosmos, _load_web_app_once(admin, caller), admin.maintenance.health, _page(self._settings))
+        page, drop_in = _page(self._settings), self._settings.drop_in
+        web = _load_web_app_once(admin, wires, None if drop_in is None or drop_in.pages else page)
+        self._gateway.open(cosmos, web, admin.maintenance.health, page)
 
     def checks(self, caller: Caller, trusted: bytes | None) -> list[ListenerCheck]:
         """Checks that the port answers. `trusted`: the certificate authority (PEM), where TLS is to be checked as well."""
@@ -71,14 +87,15 @@ class HttpPort:
 
     async def close(self, grace: float) -> None:
         """Let requests in work finish within `grace` seconds, and release the port."""
-        if self._listener is not None:
-            await self._listener.close(grace)
+        listeners = [each for each in (self._listener, self._alias_listener) if each is not None]
+        await asyncio.gather(*(each.close(grace) for each in listeners))
         self.release()
 
     def release(self) -> None:
         """Release the port, also if it was never served."""
-        for each in self._sockets:
-            each.close()
+        for sockets in (self._sockets, *self._aliases.values()):
+            for each in sockets:
+                each.close()
 
 
 def build_cosmos(engine: Engine, settings: Settings, key: str, reachable: bool) -> CosmosApp:
@@ -117,7 +134,19 @@ def _take_sockets(settings: Settings) -> list[socket.socket]:
     return sockets
 
 
-def _load_web_app_once(admin: Admin, caller: Caller) -> Callable[[], Handler]:
+def _bind_aliases(settings: Settings) -> dict[str, list[socket.socket]]:
+    drop_in = settings.drop_in
+    if drop_in is None:
+        return {}
+    ports = {
+        "explorer": drop_in.explorer_port,
+        "health": drop_in.health_port,
+        "monitoring": drop_in.monitoring_port,
+    }
+    return {name: bind_alias(settings.server.host, port, name) for name, port in ports.items()}
+
+
+def _load_web_app_once(admin: Admin, wires: Wires, page: str | None) -> Callable[[], Handler]:
     apps: list[Handler] = []
 
     # Importing Starlette takes time and memory that a server without requests for it does not spend.
@@ -125,7 +154,7 @@ def _load_web_app_once(admin: Admin, caller: Caller) -> Callable[[], Handler]:
         if not apps:
             from mayflydb.serving.web_app import web_app
 
-            apps.append(web_app(admin, caller))
+            apps.append(web_app(admin, wires, page))
         return apps[0]
 
     return web

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from mayflydb.announcement import StartFailed
 from mayflydb.config.settings import Settings
 from mayflydb.frontends.cosmos.auth import WELL_KNOWN_KEY
-from mayflydb.serving.ports import create_secret, is_reachable
+from mayflydb.serving.ports import create_secret, is_reachable, replace_secret
 
 log = logging.getLogger("mayflydb.server")
 
@@ -43,6 +43,10 @@ def load_account_key(settings: Settings, data: Path) -> AccountKey:
     if place is None and settings.cosmos.generate_key:
         place, setting = data / "cosmos.key", "cosmos.generate_key"
         create_secret(place, base64.b64encode(secrets.token_bytes(64)), setting)
+    if place is None and settings.drop_in is not None and settings.drop_in.key is not None:
+        # A key of one's own is told by its file alone.
+        place, setting = data / "emulator.key", "AZURE_COSMOS_EMULATOR_KEY"
+        replace_secret(place, settings.drop_in.key.encode(), setting)
     if place is None:
         return AccountKey(WELL_KNOWN_KEY)
     try:
@@ -59,15 +63,17 @@ def load_account_key(settings: Settings, data: Path) -> AccountKey:
         raise StartFailed(text, setting=setting, hint=_NEW_KEY, exit_code=2)
     if decoded != binascii.a2b_base64(WELL_KNOWN_KEY):
         return AccountKey(key, place)
-    if not settings.server.loopback:
-        text = f"{place} holds the well-known key, and {settings.server.host} can be reached from other machines"
+    if settings.server.secure or (not settings.server.loopback and settings.drop_in is None):
+        reached = f"{settings.server.host} can be reached from other machines"
+        reason = "--secure asks for one of your own" if settings.server.loopback else reached
+        text = f"{place} holds the well-known key, and {reason}"
         raise StartFailed(text, setting=setting, hint=_NEW_KEY, exit_code=4)
     return AccountKey(WELL_KNOWN_KEY)
 
 
-def load_admin_token(sockets: list[socket.socket], data: Path) -> bytes | None:
-    """Return the admin API's bearer token, and create it once. None if only this machine can connect."""
-    if not is_reachable(sockets):
+def load_admin_token(sockets: list[socket.socket], data: Path, secure: bool = False) -> bytes | None:
+    """Return the admin API's bearer token, and create it once. None if only this machine can connect, unless `secure`."""
+    if not secure and not is_reachable(sockets):
         return None
     place = data / "admin.token"
     create_secret(place, secrets.token_urlsafe(32).encode(), "server.host")

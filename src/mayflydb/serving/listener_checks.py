@@ -85,6 +85,17 @@ async def ask_http(place: ListenAddress, fields: Mapping[str, str]) -> None:
         raise CheckFailed("it gave another document than the account")
 
 
+async def ask_listener(place: ListenAddress) -> None:
+    """Connect and end the connection before its first byte, which the listener has to notice.
+
+    For a front end that its first client loads. What it loads is asked when it is there.
+    """
+    async with _connect(place._replace(trusted=None)) as (reader, writer):
+        writer.write_eof()
+        if await reader.read(1):
+            raise CheckFailed("it spoke before it was asked")
+
+
 async def ask_mongo(place: ListenAddress) -> None:
     """Send `hello`, which needs no login."""
     from bson import decode, encode

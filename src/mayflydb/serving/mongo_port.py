@@ -10,17 +10,22 @@ from collections.abc import Callable
 from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from mayflydb.admin.wires import Mongo
 from mayflydb.announcement import StartFailed
 from mayflydb.clock import monotonic_us
 from mayflydb.config.settings import Administrator, MongoSettings
 from mayflydb.config.values import COMPRESSORS
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.ordered_histories import ChangeNotifier
+from mayflydb.model.errors import Unavailable
 from mayflydb.model.instant import Instant
-from mayflydb.serving.listener_checks import ListenAddress, ListenerCheck, ask_mongo
+from mayflydb.query.mongo.replies import Reply
+from mayflydb.serving.drop_in import bind_alias
+from mayflydb.serving.listener_checks import ListenAddress, ListenerCheck, ask_listener, ask_mongo
+from mayflydb.serving.loading import FrontEnd, load_modules
 from mayflydb.serving.options import options_from
 from mayflydb.serving.ports import (
     address_of,
@@ -48,28 +53,63 @@ log = logging.getLogger("mayflydb.mongo")
 FIRST_MESSAGE_SECONDS = 10.0
 """Seconds in which a client must send its first message."""
 
+_FRONT_END = (
+    "mayflydb.frontends.mongo.app",
+    "mayflydb.frontends.mongo.accounts.scram",
+    "mayflydb.frontends.mongo.protocol.compression",
+    "mayflydb.frontends.mongo.protocol.connection",
+)
+"""The modules that a first client loads."""
+
 _COMPRESSOR_PACKAGES = {"zstd": "backports.zstd", "snappy": "cramjam"}
 """Packages of the compressors that are not part of Python."""
+
+
+class _LoadingCaller:
+    """A caller that loads the front end with its first command."""
+
+    def __init__(self, port: MongoPort, engine: Engine, now: Instant) -> None:
+        self._port, self._engine, self._now = port, engine, now
+
+    async def __call__(self, database: str, command: dict[str, Any]) -> dict[str, Any]:
+        return await (await self._port.ready_caller(self._engine, self._now))(database, command)
+
+    async def send(self, database: str, command: bytes) -> Reply:
+        return await (await self._port.ready_caller(self._engine, self._now)).send(database, command)
 
 
 class MongoPort:
     """The listening end of the MongoDB front end."""
 
     def __init__(
-        self, settings: MongoSettings, host: str, data: Path, serverless: bool = False, ca: Path | None = None
+        self,
+        settings: MongoSettings,
+        host: str,
+        data: Path,
+        serverless: bool = False,
+        ca: Path | None = None,
+        *,
+        alias: int = -1,
+        is_open: bool = False,
     ) -> None:
         """Bind the port. `data`: the directory of secrets. Raise StartFailed if that fails, or for contradictory settings.
 
         `ca`: the certificate that clients trust, if other machines need TLS; None: they may connect without TLS.
+
+        `alias`: a second port; -1: none. `is_open`: other machines need no login, unless an administrator is given.
         """
         self._settings = settings
+        self._is_open = is_open
         self._serverless = serverless
         self._compressors = _compressors(settings)
         self._sockets = bind_listening(host, settings.port, "mongo.port", "--mongo-port")
+        self._alias = bind_alias(host, alias, "MongoDB")
         self._listener: Listener | None = None
         self._notifier: ChangeNotifier | None = None
         self._app: MongoApp | None = None
+        self._front_end: FrontEnd | None = None
         self._in_flight: BytesInFlight | None = None
+        self._is_asked = False
         self.password_path: Path | None = None
         self._administrator: Administrator | None = None
         try:
@@ -92,6 +132,11 @@ class MongoPort:
         return None if self._administrator is None else self._administrator.password
 
     @property
+    def alias_address(self) -> str | None:
+        """The address of the second port, if it is open."""
+        return address_of(self._alias[0]) if self._alias else None
+
+    @property
     def uri(self) -> str:
         """The connection string, with the administrator's password where logins are needed."""
         tls = "" if self._ca is None else f"&tls=true&tlsCAFile={quote(str(self._ca), safe='')}"
@@ -106,10 +151,33 @@ class MongoPort:
 
         return MongoCaller(self._get_app(engine, now))
 
-    async def serve(self, engine: Engine, certificate: CertificateSource, now: Instant, shared: SharedLimits) -> None:
-        """Accept connections from now on. Raise StartFailed if the store was written under another profile."""
+    def wire(self, engine: Engine, now: Instant) -> Mongo:
+        """A caller that loads the front end with its first command."""
+        return _LoadingCaller(self, engine, now)
+
+    async def ready_caller(self, engine: Engine, now: Instant) -> MongoCaller:
+        """A caller whose front end is loaded. Unavailable before the port is open."""
+        if self._front_end is None:
+            raise Unavailable("MongoDB's port is not open yet")
+        await self._front_end.ready()
+        return self.caller(engine, now)
+
+    async def serve(
+        self, engine: Engine, certificate: CertificateSource, now: Instant, shared: SharedLimits, front_end: FrontEnd
+    ) -> None:
+        """Accept connections from now on. Raise StartFailed if the store was written under another profile.
+
+        `front_end`: loads what serves the clients.
+        """
+        self._front_end = front_end
         self._in_flight = shared.in_flight
-        if await engine.node("mongo") is not None:
+        packages = (_COMPRESSOR_PACKAGES[each] for each in self._compressors if each in _COMPRESSOR_PACKAGES)
+        front_end.load = partial(load_modules, *_FRONT_END, *packages, then=self._options)
+        is_used = await engine.node("mongo") is not None
+        if is_used or front_end.preload:
+            await front_end.ready()
+            self._is_asked = True
+        if is_used:
             await self._recover(engine, now)
         self._notifier = engine.reaper.notifier
         work = Work(shared.in_flight)
@@ -119,9 +187,12 @@ class MongoPort:
             if self._ca is not None and not tls:
                 return ClosedConnection()
             if not factories:
-                # The front end is loaded by its first connection, which spares memory and time at the start.
                 factories.append(self._service(engine, work, now))
             return factories[0](tls, deadline)
+
+        async def prepare(tls: bool) -> None:
+            if tls or self._ca is None:
+                await front_end.ready()
 
         limits = ListenerLimits(
             self._settings.max_connections,
@@ -130,8 +201,8 @@ class MongoPort:
             listeners=shared.listeners,
             name="mongo_connections",
         )
-        self._listener = Listener(build_protocol, work, certificate, limits, shared.quotas)
-        self._listener.serve(self._sockets)
+        self._listener = Listener(build_protocol, work, certificate, limits, shared.quotas, prepare)
+        self._listener.serve([*self._sockets, *self._alias])
         # Container tools wait for these words in the log.
         log.info("Waiting for connections of MongoDB's clients on %s", self.address)
 
@@ -139,7 +210,12 @@ class MongoPort:
         """Checks that the port answers. `trusted`: the certificate authority (PEM), where TLS is to be checked as well."""
         at = checked_addresses(self._sockets, trusted, self._ca is not None)
         return [
-            ListenerCheck("mongo", "mongo.port", f"{_protocol_name(each)} on {each.address}", partial(ask_mongo, each))
+            ListenerCheck(
+                "mongo",
+                "mongo.port",
+                f"{_protocol_name(each)} on {each.address}",
+                partial(ask_mongo if self._is_asked else ask_listener, each),
+            )
             for each in at
         ]
 
@@ -155,7 +231,7 @@ class MongoPort:
 
     def release(self) -> None:
         """Release the port if it was never served."""
-        for each in self._sockets:
+        for each in (*self._sockets, *self._alias):
             each.close()
 
     async def _recover(self, engine: Engine, now: Instant) -> None:
@@ -236,7 +312,7 @@ class MongoPort:
 
     def _needs_login(self) -> bool:
         settings = self._settings
-        reached = is_reachable(self._sockets)
+        reached = is_reachable(self._sockets) and not self._is_open
         if settings.auth is False and reached:
             raise StartFailed(
                 "MongoDB's port would be open to other machines without a login",

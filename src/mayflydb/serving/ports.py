@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 from collections.abc import Sequence
+from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -69,10 +70,19 @@ def _listen_address(listening: socket.socket) -> ListenAddress:
 
 def create_secret(place: Path, content: bytes, setting: str) -> None:
     """Write a secret to a file, unless the file exists. StartFailed names `setting` if it cannot be written."""
+    # Two servers may start at once: `write_private` keeps the first one's secret, and both read it back.
+    if not place.exists():
+        _write_secret(place, content, setting, replace=False)
+
+
+def replace_secret(place: Path, content: bytes, setting: str) -> None:
+    """Write a secret to a file, whether or not the file exists. Errors as in `create_secret`."""
+    _write_secret(place, content, setting, replace=True)
+
+
+def _write_secret(place: Path, content: bytes, setting: str, *, replace: bool) -> None:
     try:
-        # Two servers may start at once: `write_private` keeps the first one's secret, and both read it back.
-        if not place.exists():
-            write_private(place, content + b"\n")
+        write_private(place, content + b"\n", replace=replace)
     except OSError as error:
         raise StartFailed(f"{place} cannot be written: {error.strerror}", setting=setting) from error
 
@@ -86,3 +96,13 @@ def read_password(place: Path, setting: str) -> str:
     if not password:
         raise StartFailed(f"{place} holds no password", setting=setting, exit_code=2)
     return password
+
+
+def require_package(module: str, protocol: str, extra: str, setting: str) -> None:
+    """StartFailed, with the way out, if the package is not installed by which a protocol is served."""
+    if find_spec(module) is None:
+        raise StartFailed(
+            f"{protocol} cannot be served: there is no module {module}",
+            setting=setting,
+            hint=f'pip install "mayflydb[{extra}]", or serve without it: --{setting.replace(".", "-")} -1',
+        )

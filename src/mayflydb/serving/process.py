@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import os
 import resource
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from typing import Final, NoReturn
 
-from mayflydb.announcement import Announcement
+from mayflydb.announcement import Announcement, StartFailed
 from mayflydb.clock import VirtualClock
 from mayflydb.config.settings import Settings
 from mayflydb.evaluation.memory import keep_large_blocks_apart
 from mayflydb.model.instant import Instant
 from mayflydb.serving.logs import configure
+from mayflydb.serving.notify import Notifier
 from mayflydb.serving.server import Server
 
 SWITCH_INTERVAL = 0.001
 """Seconds that a thread computes before another gets its turn. With Python's default of 5 ms the store's writer would delay the
 event loop."""
+
+STDIN: Final = 0
+"""The descriptor of standard input."""
 
 DESCRIPTORS: Final = 16_384
 """The number of descriptors that suffices for the connections of all ports."""
@@ -32,8 +38,26 @@ def run(settings: Settings, announcer: Callable[[Announcement], None]) -> int:
     sys.setswitchinterval(SWITCH_INTERVAL)
     keep_large_blocks_apart()
     _raise_descriptor_limit()
+    if settings.server.stop_with_stdin and sys.stdin is None:
+        raise StartFailed("standard input is closed", setting="server.stop_with_stdin", exit_code=2)
+    _take_standard_descriptors()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(_serve(settings, announcer))
+
+
+def _take_standard_descriptors() -> None:
+    """Open /dev/null where a standard stream is closed: a socket would get its descriptor, and libuv aborts when it is closed."""
+    for descriptor in (STDIN, 1, 2):
+        if not _is_open(descriptor):
+            os.open(os.devnull, os.O_RDWR)
+
+
+def _is_open(descriptor: int) -> bool:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True
 
 
 def _raise_descriptor_limit() -> None:
@@ -59,7 +83,9 @@ async def _serve(settings: Settings, announcer: Callable[[Announcement], None]) 
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, stopping.set)
     loop.add_signal_handler(signal.SIGINT, _interrupt, stopping)
-    server = Server(settings, os.environ)
+    if settings.server.stop_with_stdin:
+        _watch_input(loop, stopping)
+    server, manager = Server(settings, os.environ), Notifier(os.environ)
     form, level = settings.server.log_format, settings.server.log_level
     configure(form, level, lambda: _virtual_now(server), secrets=lambda: server.secrets)
     stop_requested = asyncio.create_task(stopping.wait())
@@ -68,17 +94,34 @@ async def _serve(settings: Settings, announcer: Callable[[Announcement], None]) 
         # A signal during the start ends it; the start's own failure is raised by `result`.
         await asyncio.wait({stop_requested, starting}, return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
-            announcer(starting.result())
+            announcement = starting.result()
+            announcer(announcement)
+            manager.ready(f"serving {announcement.storage}")
             if server.admin is not None:
                 server.admin.engine.loop_watch.log_long_turns()
             _freeze_start_objects()
             await stop_requested
     finally:
+        manager.stopping()
         starting.cancel()
         stop_requested.cancel()
         await asyncio.wait({starting, stop_requested})
         await server.stop()
     return 0
+
+
+def _watch_input(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> None:
+    """Stop when standard input ends. A thread reads it, because an event loop cannot wait for files and /dev/null."""
+
+    def read_to_the_end() -> None:
+        with contextlib.suppress(OSError):
+            while os.read(STDIN, 65_536):
+                pass
+        # The loop is closed where the server stopped first.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(stopping.set)
+
+    threading.Thread(target=read_to_the_end, name="mayfly-stdin", daemon=True).start()
 
 
 def _interrupt(stopping: asyncio.Event) -> None:
@@ -105,3 +148,4 @@ def _freeze_start_objects() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000)
+    gc.enable()

@@ -6,11 +6,13 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from mayflydb.admin.operations import Admin
+from mayflydb.admin.operations import EVENT_STREAMS, Admin
 from mayflydb.admin.targets import Targets
+from mayflydb.admin.wires import Wires
 from mayflydb.announcement import Announcement, StartFailed
 from mayflydb.clock import SystemClock, monotonic_us
 from mayflydb.config.settings import QuerySettings, Settings
@@ -34,11 +36,14 @@ from mayflydb.model.instant import DAY, SECOND, Instant, Span
 from mayflydb.moving.copy import is_unfinished
 from mayflydb.serving.certificates import Authority, user_data_directory
 from mayflydb.serving.clocks import build_clock, trusted_host_clock
+from mayflydb.serving.drop_in import log_drop_in, publish_certificate
 from mayflydb.serving.endpoints import Endpoints
 from mayflydb.serving.http_gateway import Readiness
 from mayflydb.serving.http_port import HttpPort, build_cosmos
 from mayflydb.serving.keys import load_account_key
+from mayflydb.serving.loading import FrontEnd
 from mayflydb.serving.mongo_port import MongoPort, contracts
+from mayflydb.serving.ports import require_package
 from mayflydb.serving.shared_limits import SharedLimits, build_limits
 from mayflydb.serving.stores import open_store
 from mayflydb.serving.tls import TlsContext
@@ -76,6 +81,7 @@ class Server:
         self._store: Store | None = None
         self._host_clock: Callable[[], SystemClock] = SystemClock
         self._reaping: asyncio.Task[None] | None = None
+        self._front_ends: list[FrontEnd] = []
         self._limits: SharedLimits
         self.admin: Admin | None = None
 
@@ -95,6 +101,7 @@ class Server:
         """Bind the ports, open the store, and test that both work. StartFailed names the cause of a failure."""
         # Ports come before the store: a taken port is reported at once, and a container check gets 503 instead of no connection.
         http = self._take_ports()
+        self._limits.quotas.get(EVENT_STREAMS, self._settings.limits.event_streams)
         http.listen(self._data, self._readiness, self._tls.get, self._limits)
         endpoints = Endpoints(self._settings, self._key, http, self._mongo, self._ydb)
         try:
@@ -102,8 +109,11 @@ class Server:
         except MayflyError as error:
             raise StartFailed(str(error), setting="storage.url") from error
         caller = await self._serve(http, endpoints, engine)
+        await self._seed()
         # All ports are open by now. The server is announced only after each of them has answered.
         await self._check_listeners(http, caller)
+        if self._settings.drop_in is not None:
+            publish_certificate(await self._tls.ca_pem())
         # Imports of the start hold the loop while no client is served.
         engine.loop_watch.start(asyncio.get_running_loop())
         return endpoints.announcement(self.authority.ca_path)
@@ -114,6 +124,10 @@ class Server:
         evaluators = None if self.admin is None else self.admin.engine.evaluators
         if evaluators is not None:
             asyncio.get_running_loop().call_later(min(grace, COMPUTING_GRACE_SECONDS), evaluators.close)
+        for front_end in self._front_ends:
+            await front_end.close()
+        if self.admin is not None:
+            self.admin.events.close()
         # Ports close before the store, so that no request meets a store that is closed.
         for port in (self._http, self._mongo, self._ydb):
             if port is not None:
@@ -140,11 +154,17 @@ class Server:
         http = HttpPort(settings)
         try:
             if settings.mongo.port != -1:
+                require_package("bson", "MongoDB", "mongo", "mongo.port")
                 ca = None if settings.server.insecure else self.authority.ca_path
-                self._mongo = MongoPort(settings.mongo, host, self._data, settings.cosmos.capacity == "serverless", ca)
+                alias = -1 if settings.drop_in is None else settings.drop_in.mongo_port
+                serverless = settings.cosmos.capacity == "serverless"
+                self._mongo = MongoPort(
+                    settings.mongo, host, self._data, serverless, ca, alias=alias, is_open=settings.is_open
+                )
                 self._readiness.mongo = "starting"
             if settings.ydb.served:
-                self._ydb = YdbPort(settings.ydb, settings.ttl, host, self._data)
+                require_package("grpc", "YDB", "ydb", "ydb.port")
+                self._ydb = YdbPort(settings.ydb, settings.ttl, host, self._data, settings.is_open)
                 self._readiness.ydb = "starting"
         except StartFailed:
             http.release()
@@ -152,7 +172,8 @@ class Server:
                 self._mongo.release()
             raise
         self._http = http
-        if http.reachable and settings.server.insecure:
+        log_drop_in(settings)
+        if http.reachable and settings.server.insecure and settings.drop_in is None:
             log.warning(
                 "other machines can connect without TLS (--insecure): keys, passwords and data can be read on the way"
             )
@@ -162,7 +183,10 @@ class Server:
             limits.open_transactions,
             limits.transaction_bytes,
             limits.connections_per_address,
-            1 + (self._mongo is not None) + (0 if self._ydb is None else self._ydb.listeners),
+            1
+            + bool(http.alias_addresses)
+            + (self._mongo is not None)
+            + (0 if self._ydb is None else self._ydb.listeners),
         )
         return http
 
@@ -194,7 +218,9 @@ class Server:
             opened.disk,
             retention_of(settings),
             self._limits.quotas,
+            opened.kept,
         )
+        engine.snapshots = opened.snapshots
         try:
             await prove(engine)
         except OutOfSpace as error:
@@ -202,7 +228,7 @@ class Server:
         engine.slow_log = SlowLog(monotonic_us, settings.server.slow_request)
         self._reaping = asyncio.create_task(engine.reaper.run(), name="reaper")
         self._reaping.add_done_callback(_log_end_of_reaper)
-        self._readiness.store = self._readiness.seed = "ok"
+        self._readiness.store = "ok"
         return engine
 
     async def _serve(self, http: HttpPort, endpoints: Endpoints, engine: Engine) -> Caller:
@@ -210,7 +236,8 @@ class Server:
         settings = self._settings
         cosmos = build_cosmos(engine, settings, self._key.base64, http.reachable)
         caller = Caller(cosmos, Keys.from_base64(self._key.base64))
-        mongo = self._mongo_targets(engine, await engine.now())
+        now = await engine.now()
+        mongo = self._mongo_targets(engine, now)
         spaces: tuple[Targets, ...] = (CosmosTargets(caller), mongo, YdbTargets(settings.ydb.databases, self._schemes))
 
         def info(address: str | None) -> dict[str, Any]:
@@ -218,13 +245,41 @@ class Server:
             return endpoints.info(address, engine.time.clock.mode)
 
         travel, shared = settings.server.allow_time_travel, settings.storage.shared
-        self.admin = Admin(engine, spaces, travel, shared, info, self._tls.ca_pem, self._host_clock)
-        http.open(cosmos, self.admin, caller)
+        wires = Wires(
+            caller,
+            None if self._mongo is None else self._mongo.wire(engine, now),
+            None if self._ydb is None else self._ydb.wire(),
+        )
+        self.admin = Admin(engine, spaces, travel, shared, info, self._tls.ca_pem, self._host_clock, wires)
+        http.open(cosmos, self.admin, wires)
         if self._mongo is not None:
-            await self._mongo.serve(engine, self._tls.get, await engine.now(), self._limits)
+            front_end = self._front_end("mongo", "MongoDB's front end")
+            await self._mongo.serve(engine, self._tls.get, now, self._limits, front_end)
         if self._ydb is not None:
-            await self._ydb.serve(engine, self.authority.pair, self._limits)
+            await self._ydb.serve(engine, self.authority.pair, self._limits, self._front_end("ydb", "YDB's front end"))
         return caller
+
+    async def _seed(self) -> None:
+        """Apply the resource documents of the settings. StartFailed names the file that could not be applied."""
+        paths = self._settings.server.seed
+        if paths and self.admin is not None:
+            from mayflydb.admin import resource_files, resources
+
+            self._readiness.seed = "seeding"
+            place = ", ".join(paths)
+            try:
+                for path in resource_files.find([Path(each) for each in paths]):
+                    place = str(path)
+                    for piece in resources.pieces(resource_files.read(path)):
+                        await self.admin.applier.apply(piece)
+            except (MayflyError, OSError) as error:
+                raise StartFailed(f"the seed {place} could not be applied: {error}", setting="server.seed") from error
+        self._readiness.seed = "ok"
+
+    def _front_end(self, part: str, name: str) -> FrontEnd:
+        front_end = FrontEnd(name, self._settings.server.preload, partial(setattr, self._readiness, part))
+        self._front_ends.append(front_end)
+        return front_end
 
     async def _check_listeners(self, http: HttpPort, caller: Caller) -> None:
         """Ask each listener as its clients do. StartFailed names the one that does not answer as it should."""
@@ -243,12 +298,14 @@ class Server:
             raise StartFailed("; ".join(failure for _, failure in failed), setting=failed[0][0].setting)
 
     async def _trusted_authority(self) -> bytes | None:
-        """The certificate (PEM) that clients of TLS trust, if TLS is served from the start; else None."""
-        settings = self._settings
-        if settings.server.scheme != "https" and settings.ydb.tls_port == -1:
+        """The certificate (PEM) that clients of TLS trust, if TLS is asked for at the start; else None."""
+        is_asked = self._settings.server.scheme == "https" or (self._ydb is not None and self._ydb.encrypts)
+        # Clients need the authority's certificate before their first connection. It is read by them alone where it is there.
+        if not is_asked and (self._settings.ydb.tls_port == -1 or self.authority.ca_path.exists()):
             return None
         try:
-            return await self._tls.ca_pem()
+            made = await self._tls.ca_pem()
+            return made if is_asked else None
         except (OSError, ValueError) as error:
             raise StartFailed(f"there is no certificate: {error}", setting="server.scheme") from error
 

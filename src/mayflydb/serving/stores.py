@@ -10,12 +10,14 @@ from mayflydb.announcement import StartFailed
 from mayflydb.clock import boot_id, boot_us, wall_us
 from mayflydb.config.settings import StorageSettings
 from mayflydb.engine.catalog import node_of
+from mayflydb.engine.engine import Kept, keep_none
 from mayflydb.engine.reaper import Lease
 from mayflydb.engine.timekeeper import MARK
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import Instant
 from mayflydb.store.findings import Expected, Facts, Repaired, Report, ReportProgress
 from mayflydb.store.interface import CatalogRow, DiskFacts, Holds, Store
+from mayflydb.store.snapshots import Snapshots
 from mayflydb.store.sqlite import SpaceLimits, SqliteStore
 
 RESERVE = 128 << 20
@@ -31,6 +33,7 @@ class OpenedStore(NamedTuple):
     `wall`: reads the clock of all nodes. `boot`, `boot_id`: read the boot-time clock of this machine, and the number of its boot.
     If several nodes share the database, `lease` gives a name to one node at a time, and `holds` keeps other nodes from purging
     records that are locked here. `disk`: reads the state of the store's disk, for a store with limits of free space; Unavailable.
+    `kept`: finds a committed record that the store keeps in memory. `snapshots`: None where the store has none.
     """
 
     store: Store
@@ -40,6 +43,8 @@ class OpenedStore(NamedTuple):
     boot: Callable[[], int] = boot_us
     boot_id: Callable[[], int] = boot_id
     disk: Callable[[], Awaitable[DiskFacts]] | None = None
+    kept: Kept = keep_none
+    snapshots: Snapshots | None = None
 
 
 async def open_alone(storage: StorageSettings, *, create: bool) -> Store:
@@ -74,12 +79,13 @@ async def open_store(storage: StorageSettings, alone: bool) -> OpenedStore:
 async def _open_sqlite(storage: StorageSettings) -> OpenedStore:
     path = storage.path
     if path is None:
-        return OpenedStore(await SqliteStore.open(None))
+        memory = await SqliteStore.open(None)
+        return OpenedStore(memory, kept=memory.find_kept, snapshots=memory.snapshots())
     reserve = RESERVE if storage.reserve is None else storage.reserve
     least = LEAST_FREE if storage.min_free is None else storage.min_free
     try:
         store = await SqliteStore.open(str(path), limits=SpaceLimits(reserve, least))
-        return OpenedStore(store, disk=store.disk)
+        return OpenedStore(store, disk=store.disk, kept=store.find_kept, snapshots=store.snapshots())
     except MayflyError as error:
         if "hint" not in error.detail:
             raise

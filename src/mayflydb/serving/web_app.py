@@ -3,49 +3,70 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mayflydb.admin.operations import Admin
 from mayflydb.admin.routes import admin_routes, error_handlers
+from mayflydb.admin.wires import Wires
 from mayflydb.http.asgi import handler
 from mayflydb.http.messages import Handler
+from mayflydb.http.messages import Request as HttpRequest
+from mayflydb.http.messages import Response as HttpResponse
 from mayflydb.metrics import exposition
 
-if TYPE_CHECKING:
-    from mayflydb.portal.cosmos import Cosmos
-
 MAX_BODY = 64 * 1024
-"""Bytes of a request's body. The largest is a settings form with its indexing policy."""
+"""Bytes of a request's body, except of a form."""
+
+MAX_DOCUMENT = 4 * 1024 * 1024
+"""Bytes of a resource document, or of records to import. The commands cut larger ones into pieces."""
+
+LARGE = (b"/_mayfly/apply", b"/_mayfly/data/import")
+"""Paths of documents."""
+
+MAX_FORM = 8 * 1024 * 1024
+"""Bytes of a form. The largest has a file of records to upload."""
 
 
-def web_app(admin: Admin, cosmos: Cosmos) -> Handler:
-    """The applications behind the HTTP port, except Cosmos DB's front end."""
+def web_app(admin: Admin, wires: Wires, page: str | None = None) -> Handler:
+    """The applications behind the HTTP port, except Cosmos DB's front end. `page`: HTML instead of the pages for people."""
 
     async def measurements(request: Request) -> Response:
         return Response(await exposition.render_metrics(admin), media_type=exposition.CONTENT_TYPE)
 
-    pages = Pages(admin, cosmos)
+    async def answer_page(request: Request) -> Response:
+        return HTMLResponse(page, headers={"content-security-policy": "default-src 'none'; frame-ancestors 'none'"})
+
+    pages = Pages(admin, wires)
+    own = [Route("/", pages), Route("/_explorer/{path:path}", pages)]
+    if page is not None:
+        own = [Route("/", answer_page), Route("/_explorer/index.html", answer_page)]
     # The first route that matches answers: the certificate lies below the path of the pages.
     routes = [
         *admin_routes(admin),
         Route("/metrics", measurements),
-        Route("/", pages),
-        Route("/_explorer/{path:path}", pages),
+        *own,
     ]
-    return handler(Starlette(routes=routes, exception_handlers=error_handlers()), MAX_BODY)
+    app = Starlette(routes=routes, exception_handlers=error_handlers())
+    api, forms, documents = handler(app, MAX_BODY), handler(app, MAX_FORM), handler(app, MAX_DOCUMENT)
+
+    async def answer(request: HttpRequest) -> HttpResponse:
+        if request.path in LARGE:
+            return await documents(request)
+        return await (forms if request.path.startswith(b"/_explorer/") else api)(request)
+
+    return answer
 
 
 class Pages:
     """The pages for people. Their modules are imported with the first request for a page."""
 
-    def __init__(self, admin: Admin, cosmos: Cosmos) -> None:
-        self._admin, self._cosmos = admin, cosmos
+    def __init__(self, admin: Admin, wires: Wires) -> None:
+        self._admin, self._wires = admin, wires
         self._app: ASGIApp | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -57,4 +78,4 @@ class Pages:
     def _load(self) -> ASGIApp:
         from mayflydb.portal.routes import pages_app
 
-        return pages_app(self._admin, self._cosmos)
+        return pages_app(self._admin, self._wires)

@@ -1,4 +1,7 @@
-"""YDB's ports: bound at the start, opened when the store has been tested."""
+"""YDB's ports: bound at the start, opened when the store has been tested. Their first client loads gRPC and the front end.
+
+gRPC accepts connections by itself. It has an inner port on loopback; a relay passes the clients' bytes on to it.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +14,22 @@ import socket
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from mayflydb.admin.wires import Ydb
 from mayflydb.announcement import StartFailed
 from mayflydb.config.settings import TtlSettings, YdbSettings
 from mayflydb.engine.engine import Engine
-from mayflydb.serving.listener_checks import ListenAddress, ListenerCheck, ask_ydb
+from mayflydb.model.errors import Unavailable
+from mayflydb.query.yql.answers import DEFAULT_LIMITS, Answer, AnswerLimits, Mode, Parameters
+from mayflydb.serving.listener_checks import ListenAddress, ListenerCheck, ask_listener, ask_ydb
+from mayflydb.serving.loading import FrontEnd, load_modules
 from mayflydb.serving.options import options_from
 from mayflydb.serving.ports import address_of, create_secret, is_reachable, listen_addresses, read_password, reserve
 from mayflydb.serving.shared_limits import SharedLimits
-from mayflydb.sockets.in_flight import BytesInFlight
-from mayflydb.sockets.seats import share_descriptors
+from mayflydb.sockets.listener import BACKLOG, Listener, ListenerLimits
+from mayflydb.sockets.relay import DESCRIPTORS, INNER_HOST, Relay, Relays
+from mayflydb.sockets.work import Served
 from mayflydb.version import __version__
 
 if TYPE_CHECKING:
@@ -42,28 +50,33 @@ The fork handlers of gRPC crash some children of a process that has gRPC's threa
 """
 
 
-def _load_front_end() -> None:
-    # This takes half a second, seconds on a busy machine. A node on PostgreSQL must not be silent so long once it has joined.
-    import mayflydb.frontends.ydb.app
-    import mayflydb.frontends.ydb.server  # noqa: F401
+SPACE: Final = "ydb"
+"""The node of the catalogue below which YDB's databases are."""
+
+FIRST_BYTES_SECONDS = 10.0
+"""Seconds in which a client must send its first bytes."""
+
+
+_FRONT_END = ("mayflydb.frontends.ydb.app", "mayflydb.frontends.ydb.caller", "mayflydb.frontends.ydb.server")
+"""The modules that a first client loads."""
 
 
 class YdbPort:
     """The listeners of the YDB front end, with and without TLS."""
 
-    def __init__(self, settings: YdbSettings, ttl: TtlSettings, host: str, data: Path) -> None:
+    def __init__(self, settings: YdbSettings, ttl: TtlSettings, host: str, data: Path, is_open: bool = False) -> None:
         """Choose and reserve the ports. StartFailed if that is not possible. `data`: the directory of secrets.
 
+        `is_open`: other machines need no login, unless a password is given.
         Reserved ports are bound and do not listen: a client takes a port that accepts connections for one that answers.
         """
         os.environ.setdefault(*DISABLE_GRPC_FORK_HANDLERS)
-        _load_front_end()
         self._settings = settings
+        self._is_open = is_open
         self._ttl = ttl
         self._app: YdbApp | None = None
-        self._in_flight: BytesInFlight | None = None
-        self._max_connections = settings.max_connections
-        self._servers: list[GrpcServer] = []
+        self._front_end: FrontEnd | None = None
+        self._listening: list[Listening] = []
         self._plain_sockets: list[socket.socket] = []
         self._tls_sockets: list[socket.socket] = []
         self.password_path: Path | None = None
@@ -103,52 +116,89 @@ class YdbPort:
         return None if self._app is None else self._app.services.schemes
 
     @property
+    def encrypts(self) -> bool:
+        """True if TLS is served by a front end that is loaded."""
+        return self._app is not None and bool(self._tls_sockets)
+
+    @property
     def listeners(self) -> int:
         """The number of ports."""
         return bool(self._plain_sockets) + bool(self._tls_sockets)
 
-    async def serve(self, engine: Engine, credentials: Credentials, shared: SharedLimits) -> None:
-        """Start to serve. StartFailed if a port or the certificate cannot be used."""
-        self._in_flight = shared.in_flight
-        self._max_connections = min(self._settings.max_connections, share_descriptors(shared.listeners))
-        from mayflydb.frontends.ydb.app import YdbApp
+    def wire(self) -> Ydb:
+        """A caller that loads the front end with its first query."""
 
-        self._app = YdbApp(engine, self._options(), secrets.SystemRandom())
-        await self._app.resume()
-        pair = None
-        if self._tls_sockets:
-            try:
-                pair = await asyncio.to_thread(credentials)
-            except (OSError, ValueError) as error:
-                raise StartFailed(f"there is no certificate: {error}", setting="ydb.tls_port") from error
-        if self._plain_sockets:
-            await self._open(self._app, self._plain_sockets, None, "ydb.port")
-        if pair is not None:
-            await self._open(self._app, self._tls_sockets, pair, "ydb.tls_port")
-        self.release()
+        async def call(
+            database: str,
+            text: str,
+            parameters: Parameters | None = None,
+            *,
+            mode: Mode = "execute",
+            stats: bool = False,
+            limits: AnswerLimits = DEFAULT_LIMITS,
+        ) -> Answer:
+            if self._front_end is None:
+                raise Unavailable("YDB's port is not open yet")
+            await self._front_end.ready()
+            assert self._app is not None
+            from mayflydb.frontends.ydb.caller import YdbCaller
+
+            return await YdbCaller(self._app)(database, text, parameters, mode=mode, stats=stats, limits=limits)
+
+        return call
+
+    async def serve(self, engine: Engine, credentials: Credentials, shared: SharedLimits, front_end: FrontEnd) -> None:
+        """Start to serve. StartFailed if a certificate cannot be used. `front_end`: loads what serves the clients."""
+        self._front_end = front_end
+        for sockets, tls in ((self._plain_sockets, False), (self._tls_sockets, True)):
+            if sockets:
+                self._listening.append(Listening(sockets, tls))
+        front_end.load = partial(self._load, engine, credentials, shared)
+        if front_end.preload or await engine.node(SPACE) is not None:
+            await front_end.ready()
+        for each in self._listening:
+            each.open(front_end, self._limits(shared, each), shared)
         log.info("YDB's clients are served on %s", self.endpoint)
 
-    async def _open(
-        self, app: YdbApp, sockets: Sequence[socket.socket], pair: tuple[bytes, bytes] | None, setting: str
-    ) -> None:
-        from mayflydb.frontends.ydb.calls import ServedPort
-        from mayflydb.frontends.ydb.server import GrpcServer
+    def _limits(self, shared: SharedLimits, port: Listening) -> ListenerLimits:
+        return ListenerLimits(
+            self._settings.max_connections,
+            FIRST_BYTES_SECONDS,
+            per_address=shared.per_address,
+            listeners=shared.listeners,
+            name="ydb_tls_connections" if port.tls else "ydb_connections",
+            descriptors=DESCRIPTORS,
+        )
 
-        port = ServedPort(sockets[0].getsockname()[1], pair is not None)
-        server = GrpcServer(app, port, self._in_flight, self._max_connections)
-        for each in sockets:
-            place = _address_of(each)
-            try:
-                server.bind(place, pair)
-            except OSError:
-                # Not every system lets two sockets of one process bind the same port: close the reserved one and try again.
-                each.close()
-                try:
-                    server.bind(place, pair)
-                except OSError as error:
-                    raise StartFailed(f"{place} is taken", setting=setting) from error
-        self._servers.append(server)
-        await server.open()
+    async def _load(self, engine: Engine, credentials: Credentials, shared: SharedLimits) -> None:
+        """Load the front end and gRPC, and open the inner ports."""
+        options = await load_modules(*_FRONT_END, then=self._prepare)
+        from mayflydb.frontends.ydb.app import YdbApp
+
+        app = YdbApp(engine, options, secrets.SystemRandom())
+        try:
+            await app.resume()
+            for each in self._listening:
+                await each.connect(app, await self._pair(credentials) if each.tls else None, shared, self._settings)
+        except BaseException:
+            await asyncio.gather(*(each.disconnect(0) for each in self._listening))
+            await app.close()
+            raise
+        self._app = app
+
+    def _prepare(self) -> Options:
+        """Return the options, and build what is kept for all calls: the classes of messages and the table of methods."""
+        from mayflydb.frontends.ydb.commands.table import COMMANDS
+        from mayflydb.frontends.ydb.methods import all_methods
+
+        list(all_methods(COMMANDS))
+        return self._options()
+
+    async def _pair(self, credentials: Credentials) -> tuple[bytes, bytes]:
+        try:
+            return await asyncio.to_thread(credentials)
+        except (OSError, ValueError) as error:
+            raise StartFailed(f"there is no certificate: {error}", setting="ydb.tls_port") from error
 
     def checks(self, trusted: bytes | None) -> list[ListenerCheck]:
         """Return the checks that show that the ports answer. `trusted`: the certificate authority, PEM, needed for TLS."""
@@ -159,15 +209,17 @@ class YdbPort:
         ]
 
     def _check(self, setting: str, wire: str, place: ListenAddress) -> ListenerCheck:
-        return ListenerCheck(
-            "ydb", setting, f"{wire} on {place.address}", partial(ask_ydb, place, self.database, self._login_required)
-        )
+        ask = partial(ask_listener, place)
+        if self._app is not None:
+            ask = partial(ask_ydb, place, self.database, self._login_required)
+        return ListenerCheck("ydb", setting, f"{wire} on {place.address}", ask)
 
     async def close(self, grace: float) -> None:
         """Close all sessions, let running calls finish within `grace` seconds, and release the ports."""
         if self._app is not None:
             self._app.stop()
-        await asyncio.gather(*(server.close(grace) for server in self._servers))
+        # The ports are closed at once. The relays end when gRPC has closed its connections.
+        await asyncio.gather(*(each.close(grace) for each in self._listening))
         if self._app is not None:
             await self._app.close()
         self.release()
@@ -179,7 +231,7 @@ class YdbPort:
 
     def _needs_login(self) -> bool:
         settings = self._settings
-        reached = is_reachable((*self._plain_sockets, *self._tls_sockets))
+        reached = is_reachable((*self._plain_sockets, *self._tls_sockets)) and not self._is_open
         if settings.auth is False and reached:
             raise StartFailed(
                 "YDB's port would be open to other machines without a login",
@@ -221,6 +273,52 @@ def _signing_key(password: str) -> bytes:
     return hashlib.scrypt(password.encode(), salt=b"mayfly ydb tokens", n=1 << 14, r=8, p=1, dklen=32)
 
 
-def _address_of(reserved: socket.socket) -> str:
-    host, port = reserved.getsockname()[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+class Listening:
+    """The sockets of one port, and the gRPC server behind them once it is loaded."""
+
+    def __init__(self, sockets: Sequence[socket.socket], tls: bool) -> None:
+        self.tls = tls
+        self._sockets = sockets
+        self._relays = Relays()
+        self._listener: Listener | None = None
+        self._server: GrpcServer | None = None
+
+    def open(self, front_end: FrontEnd, limits: ListenerLimits, shared: SharedLimits) -> None:
+        """Accept connections. gRPC answers those that are encrypted, or not, as the port is not: clients know its refusals."""
+
+        async def prepare(tls: bool) -> None:
+            await front_end.ready()
+
+        def build_protocol(tls: bool, deadline: float) -> Served:
+            return Relay(self._relays)
+
+        self._listener = Listener(build_protocol, self._relays, None, limits, shared.quotas, prepare)
+        for each in self._sockets:
+            each.listen(BACKLOG)
+        self._listener.serve(self._sockets)
+
+    async def connect(
+        self, app: YdbApp, pair: tuple[bytes, bytes] | None, shared: SharedLimits, settings: YdbSettings
+    ) -> None:
+        """Start the gRPC server on a port of its own."""
+        from mayflydb.frontends.ydb.calls import ServedPort
+        from mayflydb.frontends.ydb.server import GrpcServer
+
+        port = ServedPort(self._sockets[0].getsockname()[1], self.tls)
+        self._server = GrpcServer(app, port, shared.in_flight, settings.max_connections, self._relays.peers)
+        self._relays.port = self._server.bind(f"{INNER_HOST}:0", pair)
+        await self._server.open()
+
+    async def disconnect(self, grace: float) -> None:
+        """Stop the gRPC server."""
+        server, self._server = self._server, None
+        if server is not None:
+            await server.close(grace)
+
+    async def close(self, grace: float) -> None:
+        """Close the port, let running calls finish within `grace` seconds, and end the relays."""
+        closing = self.disconnect(grace)
+        if self._listener is None:
+            await closing
+        else:
+            await asyncio.gather(closing, self._listener.close(grace))
