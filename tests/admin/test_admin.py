@@ -221,6 +221,35 @@ def test_due_lists_by_deadline(http: Http, sessions: ContainerProxy) -> None:
     assert ids("to=2030-01-01T00:00:59Z") == []
 
 
+def test_expired_records_are_listed_page_by_page(server: RunningServer, http: Http, sessions: ContainerProxy) -> None:
+    http.post("clock/advance", seconds=99)
+    server.cosmos.client().create_database("gone").create_container("c", PartitionKey("/k"), default_ttl=1).create_item(
+        {"id": "x", "k": 1}
+    )
+    http.post("clock/advance", seconds=1)
+    first = http.get("events/expired?limit=1")
+    (row,) = first["events"]
+    seq = row.pop("seq")
+    assert row == {
+        "target": SESSIONS,
+        "id": "s60",
+        "pk": "u1",
+        "due": "2030-01-01T00:01:00Z",
+        "purged_at": "2030-01-01T00:01:00Z",
+        "reason": "item",
+    }
+    assert first["last"] == seq
+    rest = http.get(f"events/expired?after={seq}")
+    assert sorted(row["id"] for row in rest["events"]) == ["s100", "x"]
+    assert [row["id"] for row in http.get("events/expired?target=cosmos:gone")["events"]] == ["x"]
+    server.cosmos.client().delete_database("gone")
+    assert [row["id"] for row in http.get("events/expired")["events"]] == ["s60", "s100"]
+    end = http.get(f"events/expired?after={rest['last']}")
+    assert (end["events"], end["last"]) == ([], rest["last"])
+    http.post("reset")
+    assert http.get("events/expired")["events"] == []
+
+
 def test_the_list_of_targets(http: Http, sessions: ContainerProxy) -> None:
     row = {
         "target": SESSIONS,
@@ -295,6 +324,10 @@ def test_odd_names_are_percent_encoded(server: RunningServer, http: Http, name: 
         ("GET", "ttl/explain?id=none&pk=u1&target=" + SESSIONS, None, 404),
         ("GET", "ttl/due?limit=0", None, 400),
         ("GET", "ttl/due?from=yesterday", None, 400),
+        ("GET", "events/expired?limit=0", None, 400),
+        ("GET", "events/expired?limit=1001", None, 400),
+        ("GET", "events/expired?after=-1", None, 400),
+        ("GET", "events/expired?target=cosmos:nowhere", None, 404),
         ("GET", "info?verbose=1", None, 400),
         ("GET", "nosuch", None, 404),
     ],

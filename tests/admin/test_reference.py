@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import MagicMock
+from urllib.parse import urlencode
 
 import msgspec
 import pytest
@@ -16,6 +17,8 @@ import ydb
 from azure.cosmos import ContainerProxy
 from starlette.routing import Route
 
+from mayflydb.admin.answers import Problem
+from mayflydb.admin.openapi import OTHERS, answers_of, describe
 from mayflydb.admin.operations import Admin, Operation
 from mayflydb.admin.problems import STATUS
 from mayflydb.admin.routes import admin_routes
@@ -26,8 +29,8 @@ from mayflydb.serving.http_gateway import LIVE, READY
 from served import START, Http
 
 PAGE = Path(__file__).parents[2] / "docs" / "admin-api.md"
-HEADING = re.compile(r"^### `(\w+) (/[\w/.]+)`$", re.MULTILINE)
-PARAMETER = re.compile(r"^\| `(\w+)` \| ([^|]+) \| [^|]+ \|$", re.MULTILINE)
+HEADING = re.compile(r"^### `(\w+) (/[\w/.{}]+)`$", re.MULTILINE)
+PARAMETER = re.compile(r"^\| `(\w+)` \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 NAME = re.compile(r"`(\w+)`")
 CONTAINER, MONGO, TABLE, NUMBERS = "cosmos:shop/sessions", "mongo:app.otps", "ydb:/local/carts", "ydb:/local/numbers"
 
@@ -41,6 +44,19 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "POST /_mayfly/clock/reset": ({},),
     "POST /_mayfly/clock/accept": ({},),
     "POST /_mayfly/clock/reject": ({},),
+    "POST /_mayfly/apply": (
+        {
+            "databases": [
+                {"id": "shop", "containers": [{"id": "new", "partition_key": "/k", "items": [{"id": "1", "k": 1}]}]}
+            ]
+        },
+    ),
+    "POST /_mayfly/data/import": ({"target": CONTAINER, "records": [{"id": "1"}, {}]},),
+    "GET /_mayfly/data/export": (f"target={CONTAINER}",),
+    "GET /_mayfly/snapshots": ("",),
+    "PUT /_mayfly/snapshots/{name}": ("",),
+    "POST /_mayfly/snapshots/{name}/restore": ({},),
+    "DELETE /_mayfly/snapshots/{name}": ("",),
     "GET /_mayfly/stats": ("",),
     "POST /_mayfly/purge": ({},),
     "POST /_mayfly/reset": ({"target": "cosmos:shop"},),
@@ -56,6 +72,7 @@ CALLS: dict[str, tuple[Any, ...]] = {
     ),
     "GET /_mayfly/ttl/explain": (f"target={MONGO}&id=1", f"target={MONGO}&id=2", f"target={TABLE}&id=1"),
     "GET /_mayfly/ttl/due": ("",),
+    "GET /_mayfly/events/expired": ("",),
     "POST /_mayfly/ttl/pause": ({},),
     "POST /_mayfly/ttl/resume": ({"dry_run": True},),
     "GET /_mayfly/live": ("",),
@@ -68,17 +85,20 @@ JUMPED = ("GET /_mayfly/clock", "POST /_mayfly/clock/accept", "POST /_mayfly/clo
 PREPARATIONS: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
     "POST /_mayfly/clock/reset": (("reset", {"keep_clock": True}),),
     **dict.fromkeys(JUMPED, (("reset", {"keep_clock": True}), ("clock/reset", {}))),
+    "GET /_mayfly/events/expired": (("clock/advance", {"seconds": 60}),),
     # The answer has a member about what is paused.
     "POST /_mayfly/purge": (("clock/advance", {"seconds": 60, "sweep": "none"}), ("ttl/pause", {"target": CONTAINER})),
     "POST /_mayfly/ttl/resume": (("ttl/pause", {"target": CONTAINER}),),
 }
 
-FREE_NAMES = ("by_target", "fitting")
+FREE_NAMES = ("by_target", "fitting", "resources")
 """Members whose own members are names of targets or columns."""
 
 
 class Section(NamedTuple):
+    text: str
     parameters: dict[str, str]
+    meanings: dict[str, str]
     answer: set[str]
 
 
@@ -89,8 +109,12 @@ def sections() -> dict[str, Section]:
     found = {}
     for head, end in zip(heads, ends, strict=True):
         text = page[head.end() : end].partition("\n## ")[0]
+        rows = PARAMETER.findall(text)
         found[f"{head[1]} {head[2]}"] = Section(
-            dict(PARAMETER.findall(text)), set(NAME.findall(text.partition("Answer: ")[2]))
+            " ".join(text.split()),
+            {name: default for name, default, _ in rows},
+            {name: meaning for name, _, meaning in rows},
+            set(NAME.findall(text.partition("Answer: ")[2])),
         )
     return found
 
@@ -99,21 +123,40 @@ SECTIONS = sections()
 
 
 def admin() -> Admin:
-    mock = MagicMock()
-    mock.operations = lambda: Admin.operations(mock)
-    return mock
+    # Made without its parts: of the operations only the table is looked at.
+    made = Admin.__new__(Admin)
+    made.applier = made.exports = made.imports = made.clock = made.maintenance = made.reports = made.pausing = (
+        made.snapshots
+    ) = MagicMock()
+    return made
 
 
 OPERATIONS = {f"{operation.method} /_mayfly/{operation.path}": operation for operation in admin().operations()}
+ANSWERS = {name: answers_of(operation) for name, operation in OPERATIONS.items()} | {
+    f"GET {other.path}": (other.answer,) for other in OTHERS if other.answer not in (None, dict)
+}
 
 
 def default_of(field: msgspec.structs.FieldInfo) -> str:
     if field.required:
         return "required"
+    if field.default is msgspec.NODEFAULT or isinstance(field.default, msgspec.Struct):
+        return "none"
     return "none" if field.default in (None, msgspec.UNSET) else f"`{json.dumps(field.default)}`"
 
 
+def fits(document: Any, answer: Any) -> bool:
+    try:
+        msgspec.convert(document, answer)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
 def members(document: Any) -> Iterator[str]:
+    if isinstance(document, dict) and document.keys() == {"now", "target", "records", "after"}:
+        # Users' records have members of their own.
+        document = {**document, "records": None}
     if isinstance(document, list):
         for each in document:
             yield from members(each)
@@ -134,6 +177,85 @@ def test_the_page_has_each_operation_and_no_other() -> None:
 def test_the_page_has_each_parameter_with_its_default(name: str, operation: Operation) -> None:
     fields = msgspec.structs.fields(operation.parameters)
     assert SECTIONS[name].parameters == {field.encode_name: default_of(field) for field in fields}
+
+
+def described() -> dict[str, dict[str, Any]]:
+    document = describe(admin().operations())
+    return {
+        f"{method.upper()} {path}": operation
+        for path, operations in document["paths"].items()
+        for method, operation in operations.items()
+    }
+
+
+def test_the_description_has_each_operation_in_the_words_of_the_page() -> None:
+    operations = described()
+    assert operations.keys() == SECTIONS.keys()
+    for name, operation in operations.items():
+        assert SECTIONS[name].text.startswith(operation["summary"]), name
+    assert len({operation["operationId"] for operation in operations.values()}) == len(operations)
+
+
+@pytest.mark.parametrize(("name", "operation"), OPERATIONS.items())
+def test_the_description_has_each_parameter_in_the_words_of_the_page(name: str, operation: Operation) -> None:
+    (schema,), parts = msgspec.json.schema_components([operation.parameters])
+    properties = parts[operation.parameters.__name__]["properties"]
+    other = re.compile(r"As for `(/_mayfly/[\w/]+)`\.")
+    for parameter, meaning in SECTIONS[name].meanings.items():
+        same = other.fullmatch(meaning)
+        expected = meaning if same is None else SECTIONS[f"POST {same[1]}"].meanings[parameter]
+        assert properties[parameter]["description"] == expected, parameter
+    assert schema
+
+
+def test_each_reference_in_the_description_leads_somewhere() -> None:
+    document = json.loads(msgspec.json.encode(describe(admin().operations())))
+
+    def references(part: Any) -> Iterator[str]:
+        if isinstance(part, list):
+            for each in part:
+                yield from references(each)
+        elif isinstance(part, dict):
+            if "$ref" in part:
+                yield part["$ref"]
+            yield from references([*part.values()])
+
+    found = {*references(document)}
+    components = document["components"]
+    assert {reference.split("/")[-1] for reference in found} >= {"Problem", "ClockFacts", "ContainerTtl"}
+    for reference in found:
+        _, _, kind, name = reference.split("/")
+        assert name in components[kind]
+    assert set(components["schemas"]) == {reference.split("/")[-1] for reference in found if "/schemas/" in reference}
+
+
+def test_the_examples_of_the_description_are_answered(world: Http) -> None:
+    document = world.get("openapi.json")
+    assert document["openapi"] == "3.1.0"
+    # In an order in which each one finds its records: what moves the clock and what deletes comes last.
+    for name in sorted(OPERATIONS, key=lambda name: ("/clock/" in name, name.endswith(("purge", "reset")))):
+        method, path = name.split()
+        operation = document["paths"][path][method.lower()]
+        body = operation.get("requestBody", {"content": {"application/json": {"example": {}}}})
+        rows = {(row["in"], row["name"]): row.get("example") for row in operation.get("parameters", ())}
+        query = urlencode(
+            {row: value for (place, row), value in rows.items() if place == "query" and value is not None}
+        )
+        address = path.format(**{row: value for (place, row), value in rows.items() if place == "path"})
+        answer = world(method, f"{address}?{query}", body["content"]["application/json"]["example"])
+        if path.endswith(("accept", "reject", "clock/reset")):
+            # The clock is virtual, and newer than what the host's clock says.
+            assert (answer.status, fits(answer.json, Problem)) == (409, True)
+        else:
+            assert (answer.status, name) == (200, name)
+            assert any(fits(answer.json, each) for each in ANSWERS[name]), name
+
+
+def test_a_refusal_fits_its_description(http: Http) -> None:
+    answer = http("POST", "/_mayfly/ttl/pause", {"target": "nosuch:shop"})
+    assert (answer.status, answer.headers["content-type"]) == (400, "application/problem+json")
+    assert fits(answer.json, Problem)
+    assert answer.json["hint"]
 
 
 def test_the_page_has_each_status() -> None:
@@ -175,12 +297,20 @@ def test_the_page_has_the_members_of_each_answer(name: str, world: Http, server:
     found: set[str] = set()
     for before, body in PREPARATIONS.get(name, ()):
         world.post(before, **body)
+    if "snapshots" in name:
+        world("PUT", "/_mayfly/snapshots/monday")
     clock = server._admin.engine.time.clock
     if name in JUMPED and isinstance(clock, SystemClock):
         clock._wall = lambda: wall_us() + DAY
     for call in CALLS[name]:
-        answer = world.post(path, **call) if method == "POST" else world.get(f"{path}?{call}".rstrip("?"))
+        place = path.replace("{name}", "monday")
+        if method in ("PUT", "DELETE"):
+            answer = world(method, f"/_mayfly/{place}").json
+        else:
+            answer = world.post(place, **call) if method == "POST" else world.get(f"{place}?{call}".rstrip("?"))
         found.update(members(answer))
+        assert any(fits(answer, each) for each in ANSWERS[name]), [msgspec.convert(answer, e) for e in ANSWERS[name]]
     listed = SECTIONS["GET /_mayfly/ttl"].answer if name == "POST /_mayfly/ttl/set" else set[str]()
     # A changed container is shown as it is listed, and the list has more kinds of containers than were changed here.
-    assert SECTIONS[name].answer <= found <= SECTIONS[name].answer | listed
+    # A move over memory saves no snapshot.
+    assert SECTIONS[name].answer - {"snapshot"} <= found <= SECTIONS[name].answer | listed

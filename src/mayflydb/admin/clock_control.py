@@ -3,24 +3,42 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Literal
+
+import msgspec
 
 from mayflydb.admin import formats
 from mayflydb.admin.targets import ContainerTarget, TargetResolver
-from mayflydb.clock import Jump, SystemClock, VirtualClock, wall_us
+from mayflydb.clock import ClockMode, Jump, SystemClock, VirtualClock, wall_us
 from mayflydb.engine.clock_mover import AdvanceResult, ClockMover, SweepMode, newest_write
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.timekeeper import Verdict
 from mayflydb.model.errors import BadRequest, Conflict, Forbidden
 from mayflydb.model.instant import SECOND, Instant, Span
 
+Note = Callable[[Literal["clock", "reset"], str], Awaitable[None]]
+"""Tells streams of events that a person did something: its kind, and a word for it."""
+
+
+class ClockState(msgspec.Struct, frozen=True):
+    """The clock at one moment, as a snapshot keeps it."""
+
+    now: Instant
+    mode: ClockMode
+    frozen: bool
+
+
+async def keep_nothing(is_real: bool) -> str | None:
+    """Save nothing before a move of the clock."""
+    return None
+
 
 class ClockControl:
     """Reads and moves the clock.
 
     `allowed`: the clock may be moved. A move makes a real clock virtual. `shared`: other nodes use the same database, so a real
-    clock stays real. `host_clock`: builds a clock that believes the host's.
+    clock stays real. `host_clock`: builds a clock that believes the host's. `note`: tells others of each change.
     """
 
     def __init__(
@@ -30,14 +48,20 @@ class ClockControl:
         allowed: bool,
         shared: bool,
         host_clock: Callable[[], SystemClock],
+        note: Note,
     ) -> None:
+        self._note = note
         self._host_clock = host_clock
         self._engine = engine
         self._targets = targets
         self._allowed = allowed
         self._shared = shared
         self._clock_mover: ClockMover | None = None
-        self._moving = asyncio.Lock()
+        self.moving = asyncio.Lock()
+        """Held while the clock is moved, or a snapshot is restored."""
+        self.before_move: Callable[[bool], Awaitable[str | None]] = keep_nothing
+        """Called before a move through time, with True for a real clock. Returns the snapshot that it saved, or None."""
+        self._began_real = engine.time.clock.mode == "real"
         if isinstance(engine.time.clock, VirtualClock):
             self._clock_mover = ClockMover(engine, engine.time.clock)
 
@@ -70,22 +94,27 @@ class ClockControl:
         """Advance by a span, or (None) to the next expiry if there is one. Return when all purges on the way are done."""
         self.check_allowed("moved")
         # One move at a time: two walks at once would purge at instants in a mixed order.
-        async with self._moving:
-            clock_mover = await self._get_clock_mover()
+        async with self.moving:
+            if self._clock_mover is None:
+                self._check_own()
             containers = await self._targets.list_containers()
             nodes = [container.node for container in containers]
             now = await self._engine.now()
-            to = (await clock_mover.next_expiry(nodes) or now) if span is None else now + span
+            to = (await self.next_expiry() or now) if span is None else now + span
             if to > formats.LAST_INSTANT:
                 raise BadRequest("the clock ends with the year 9999")
-            return _summarize_walk(await clock_mover.walk(to, nodes, sweep), to - now, containers)
+            saved = await self._prepare_move(to > now)
+            clock_mover = await self._get_clock_mover()
+            walk = await clock_mover.walk(to, nodes, sweep)
+            await self._note("clock", "advance")
+            return _summarize_walk(walk, to - now, containers, saved)
 
     async def set(self, to: Instant, force: bool = False) -> dict[str, Any]:
         """Advance to an instant. Conflict for an instant in the past, unless `force` is given and nothing stored is newer."""
         self.check_allowed("moved")
         if not 0 <= to <= formats.LAST_INSTANT:
             raise BadRequest("the clock runs from 1970 to the end of 9999")
-        async with self._moving:
+        async with self.moving:
             containers = await self._targets.list_containers()
             now = await self._engine.now()
             if to < now:
@@ -94,33 +123,37 @@ class ClockControl:
                 if not force:
                     raise Conflict("that is in the past", hint='nothing stored is newer: add --force ("force": true)')
                 (await self._get_clock_mover()).roll_back(to)
+                await self._note("clock", "set")
                 return await self.show()
+            if self._clock_mover is None:
+                self._check_own()
+            saved = await self._prepare_move(to > now)
             clock_mover = await self._get_clock_mover()
-            return _summarize_walk(
-                await clock_mover.walk(to, [container.node for container in containers], "scheduled"),
-                to - now,
-                containers,
-            )
+            walk = await clock_mover.walk(to, [container.node for container in containers], "scheduled")
+            await self._note("clock", "set")
+            return _summarize_walk(walk, to - now, containers, saved)
 
     async def freeze(self) -> dict[str, Any]:
         """Stop the clock. A real clock becomes virtual."""
         self.check_allowed("stopped")
-        async with self._moving:
+        async with self.moving:
             (await self._get_clock_mover()).freeze()
+            await self._note("clock", "freeze")
         return await self.show()
 
     async def resume(self) -> dict[str, Any]:
         """Let a frozen clock run again. A real clock always runs."""
         self.check_allowed("moved")
-        async with self._moving:
+        async with self.moving:
             if self._clock_mover is not None:
                 self._clock_mover.resume()
+                await self._note("clock", "resume")
         return await self.show()
 
     async def follow_host(self) -> dict[str, Any]:
         """Return to the host's clock. Conflict if the store holds anything newer than the host's time."""
         self.check_allowed("moved")
-        async with self._moving:
+        async with self.moving:
             if self._clock_mover is not None:
                 clock = self._host_clock()
                 if (wall := clock.now()) < await self._engine.now():
@@ -129,11 +162,12 @@ class ClockControl:
                 self._engine.time.follow(clock)
                 self._clock_mover = None
                 self._engine.reaper.wake()
+                await self._note("clock", "reset")
         return await self.show()
 
     async def return_to_start(self) -> None:
         """After a reset of the store: set a virtual clock back to its start. Frozen stays frozen, running stays running."""
-        async with self._moving:
+        async with self.moving:
             clock = self._engine.time.clock
             if isinstance(clock, VirtualClock):
                 clock.set(clock.start)
@@ -142,7 +176,7 @@ class ClockControl:
     async def start_at(self, instant: Instant) -> None:
         """After a reset of the store: freeze a virtual clock at this instant. Later resets return to it."""
         self.check_allowed("moved")
-        async with self._moving:
+        async with self.moving:
             self._check_own()
             clock = VirtualClock(instant)
             self._engine.time.follow(clock)
@@ -156,10 +190,49 @@ class ClockControl:
         """
         if self._engine.time.clock.mode == "virtual":
             raise Conflict("a virtual clock is never fenced: there is nothing to decide")
-        async with self._moving:
+        async with self.moving:
             await self._engine.time.settle(verdict)
         self._engine.reaper.wake()
+        await self._note("clock", verdict)
         return await self.show()
+
+    # --- snapshots -------------------------------------------------------------------------------------------------------
+
+    def state(self, now: Instant) -> ClockState:
+        """Return what a snapshot keeps of the clock."""
+        clock = self._engine.time.clock
+        return ClockState(now, clock.mode, isinstance(clock, VirtualClock) and clock.frozen)
+
+    def check_restore(self, state: ClockState) -> bool:
+        """Return True if the clock is real, and goes on through a restore. Conflict if the snapshot is from its future."""
+        time = self._engine.time
+        if isinstance(time.clock, VirtualClock):
+            return False
+        if state.now > time.clock.now() + SECOND:
+            raise Conflict(
+                f"the snapshot is of {formats.time(state.now)}, which is later than now",
+                hint="restore it on a virtual clock: mayfly clock freeze, or serve with --clock virtual",
+            )
+        return True
+
+    def return_to(self, state: ClockState) -> None:
+        """Set a virtual clock back to the state that a snapshot has kept; one that was real becomes real again."""
+        clock = self._engine.time.clock
+        if not isinstance(clock, VirtualClock):
+            return
+        host = self._host_clock() if state.mode == "real" and self._began_real else None
+        if host is not None and host.now() >= state.now:
+            self._engine.roll_back(host.now())
+            self._engine.time.follow(host)
+            self._clock_mover = None
+            return
+        clock.set(state.now)
+        if state.mode == "virtual":
+            (clock.freeze if state.frozen else clock.resume)()
+        self._engine.roll_back(state.now)
+
+    async def _prepare_move(self, is_move: bool) -> str | None:
+        return await self.before_move(self._clock_mover is None) if is_move else None
 
     def check_allowed(self, what: str) -> None:
         """Forbidden unless the settings allow the clock to be moved. `what`: the participle for the message."""
@@ -208,7 +281,9 @@ def _describe_jump(jump: Jump | None) -> dict[str, Any] | None:
     }
 
 
-def _summarize_walk(walk: AdvanceResult, span: Span, containers: list[ContainerTarget]) -> dict[str, Any]:
+def _summarize_walk(
+    walk: AdvanceResult, span: Span, containers: list[ContainerTarget], saved: str | None
+) -> dict[str, Any]:
     # `advanced_seconds` is the span that was asked for. A running clock also moves while the walk lasts, which is no part of it.
     names: Mapping[int, str] = {container.node.id: container.target for container in containers}
     return {
@@ -221,4 +296,5 @@ def _summarize_walk(walk: AdvanceResult, span: Span, containers: list[ContainerT
             for id, target in names.items()
             if walk.expired.get(id) or walk.purged.get(id)
         },
+        **({} if saved is None else {"snapshot": saved}),
     }

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from mayflydb.admin import formats
-from mayflydb.admin.clock_control import ClockControl
+from mayflydb.admin.clock_control import ClockControl, Note
 from mayflydb.admin.reports import ExpiryReports
 from mayflydb.admin.targets import TargetResolver
 from mayflydb.engine.engine import Engine
@@ -17,7 +17,10 @@ from mayflydb.model.errors import MayflyError
 class Maintenance:
     """Operations on the whole store, or on one target."""
 
-    def __init__(self, engine: Engine, targets: TargetResolver, clock: ClockControl, reports: ExpiryReports) -> None:
+    def __init__(
+        self, engine: Engine, targets: TargetResolver, clock: ClockControl, reports: ExpiryReports, note: Note
+    ) -> None:
+        self._note = note
         self._engine = engine
         self._targets = targets
         self._clock = clock
@@ -70,6 +73,7 @@ class Maintenance:
             await self._engine.definitions.drop(node.id, note_of=words, now=now)
             if not databases and not self._targets.keeps_empty(target):
                 await self._engine.definitions.drop(node.parent, only_empty=True)
+        await self._note("reset", "everything" if target is None else target)
         now = await self._engine.now()
         counts = {"databases": databases, "containers": len(containers), "records": sum(records)}
         return {"now": formats.time(now), **counts}

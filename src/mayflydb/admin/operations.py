@@ -3,29 +3,69 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
+from mayflydb.admin import answers as a
 from mayflydb.admin import requests as r
+from mayflydb.admin.apply import Applier
 from mayflydb.admin.clock_control import ClockControl
+from mayflydb.admin.events import EventStreams
+from mayflydb.admin.export_records import RecordExport
+from mayflydb.admin.import_records import RecordImport
 from mayflydb.admin.maintenance import Maintenance
 from mayflydb.admin.pausing import Pausing
 from mayflydb.admin.reports import ExpiryReports
+from mayflydb.admin.resources import Resources
+from mayflydb.admin.snapshots import SnapshotControl
 from mayflydb.admin.targets import TargetResolver, Targets
+from mayflydb.admin.wires import Wires
 from mayflydb.clock import SystemClock
 from mayflydb.engine.engine import Engine
 
 Handler = Callable[[Any], Awaitable[dict[str, Any]]]
 
+RESOURCES: Final = {
+    "databases": [
+        {
+            "id": "shop",
+            "containers": [
+                {
+                    "id": "sessions",
+                    "partition_key": "/userId",
+                    "default_ttl": 3600,
+                    "items": [{"id": "s1", "userId": "u1"}],
+                }
+            ],
+        }
+    ]
+}
+
+EVENT_STREAMS: Final = "event_streams"
+"""The name of the quota of streams of events."""
+
+MAX_STREAMS: Final = 100
+"""Streams of events, where nothing else is set."""
+
+CONTAINER: Final = "cosmos:shop/sessions"
+"""The container of examples."""
+
 
 class Operation(msgspec.Struct, frozen=True):
-    """One path below `/_mayfly`: its parameters, as body (POST) or query (GET), and the function that answers."""
+    """One path below `/_mayfly`: its parameters, its answer, and the function that answers. Parameters are in the path where it
+    has a place for them, else in the body of POST, and in the query of other methods.
+
+    `summary`, `example`, parameters that it takes, and `answer`, or each of several, are for the description in `openapi.json`.
+    """
 
     method: str
     path: str
+    summary: str
     parameters: type[msgspec.Struct]
+    answer: type[msgspec.Struct] | tuple[type[msgspec.Struct], ...]
     handler: Handler
+    example: Mapping[str, Any] = {}
 
 
 class Admin:
@@ -33,7 +73,7 @@ class Admin:
 
     `spaces`: one for each front end. `shared`: other nodes use the same database. `info`: returns version and addresses, by the
     address that the client used. `ca_pem`: returns the certificate authority's certificate. `host_clock`: builds a clock that
-    believes the host's.
+    believes the host's. `wires`: callers of the front ends.
     """
 
     def __init__(
@@ -45,40 +85,262 @@ class Admin:
         info: Callable[[str | None], Mapping[str, Any]],
         ca_pem: Callable[[], Awaitable[bytes]],
         host_clock: Callable[[], SystemClock],
+        wires: Wires,
     ) -> None:
         self.engine = engine
         self.targets = TargetResolver(engine, spaces)
-        self.clock = ClockControl(engine, self.targets, time_travel, shared, host_clock)
+        self.events = EventStreams(engine, self.targets, engine.quotas.get(EVENT_STREAMS, MAX_STREAMS))
+        self.clock = ClockControl(engine, self.targets, time_travel, shared, host_clock, self.events.note)
         self.reports = ExpiryReports(engine, self.targets)
-        self.maintenance = Maintenance(engine, self.targets, self.clock, self.reports)
+        self.maintenance = Maintenance(engine, self.targets, self.clock, self.reports, self.events.note)
         self.pausing = Pausing(engine, self.targets)
+        self.snapshots = SnapshotControl(engine, self.clock, self.events.note)
+        self.applier = Applier(engine, self.targets, wires)
+        self.imports = RecordImport(engine, self.targets, wires)
+        self.exports = RecordExport(engine, self.targets, wires)
         self.info = info
         self.ca_pem = ca_pem
 
     def operations(self) -> tuple[Operation, ...]:
-        """Return the table from which the HTTP routes are built."""
-        clock, reports, maintenance = self.clock, self.reports, self.maintenance
+        """Return the table from which the HTTP routes and `openapi.json` are built."""
         return (
-            Operation("GET", "stats", r.NoMembers, lambda _: maintenance.stats()),
-            Operation("GET", "clock", r.NoMembers, lambda _: clock.show()),
-            Operation("POST", "clock/advance", r.Advance, lambda body: clock.advance(body.span(), body.sweep)),
-            Operation("POST", "clock/set", r.SetClock, lambda body: clock.set(body.instant(), body.force)),
-            Operation("POST", "clock/freeze", r.NoMembers, lambda _: clock.freeze()),
-            Operation("POST", "clock/resume", r.NoMembers, lambda _: clock.resume()),
-            Operation("POST", "clock/reset", r.NoMembers, lambda _: clock.follow_host()),
-            Operation("POST", "clock/accept", r.NoMembers, lambda _: clock.settle("accept")),
-            Operation("POST", "clock/reject", r.NoMembers, lambda _: clock.settle("reject")),
-            Operation("POST", "purge", r.Purge, lambda body: maintenance.purge(body.target)),
-            Operation("POST", "reset", r.Reset, lambda body: maintenance.reset(body.target, body.keep_clock)),
-            Operation("GET", "ttl", r.Listing, lambda query: reports.list_containers(query.target)),
-            Operation("GET", "ttl/forecast", r.Forecast, reports.forecast),
-            Operation("POST", "ttl/preview", r.Preview, lambda body: reports.preview(body.target, body.change())),
-            Operation("POST", "ttl/set", r.SetTtl, lambda body: reports.set_ttl(body.target, body.change())),
-            Operation("GET", "ttl/explain", r.Explain, lambda query: reports.explain(query.target, query.id, query.pk)),
-            Operation("POST", "ttl/pause", r.Pause, lambda body: self.pausing.pause(body.target)),
-            Operation("POST", "ttl/resume", r.Resume, self._resume),
-            Operation("GET", "ttl/due", r.DueList, reports.list_due),
+            *self._clock_operations(),
+            *self._store_operations(),
+            *self._data_operations(),
+            *self._snapshot_operations(),
+            *self._report_operations(),
+            *self._ttl_operations(),
         )
 
-    async def _resume(self, body: r.Resume) -> dict[str, Any]:
-        return await self.pausing.resume(body.target, body.span(), body.dry_run)
+    def _clock_operations(self) -> tuple[Operation, ...]:
+        clock, none, facts = self.clock, r.NoMembers, a.ClockFacts
+        return (
+            Operation("GET", "clock", "Shows the clock.", none, facts, lambda _: clock.show()),
+            Operation(
+                "POST",
+                "clock/advance",
+                "Advances the clock through every expiry on the way, and answers when all purges are done.",
+                r.Advance,
+                a.Walk,
+                lambda body: clock.advance(body.span(), body.sweep),
+                {"by": "1h30m"},
+            ),
+            Operation(
+                "POST",
+                "clock/set",
+                "Advances to an instant, as `/_mayfly/clock/advance` does.",
+                r.SetClock,
+                (a.Walk, facts),
+                lambda body: clock.set(body.instant(), body.force),
+                {"to": "2031-01-01T00:00:00Z"},
+            ),
+            Operation(
+                "POST",
+                "clock/freeze",
+                "Stops the clock, and with it the reaper.",
+                none,
+                facts,
+                lambda _: clock.freeze(),
+            ),
+            Operation("POST", "clock/resume", "Lets a frozen clock run again.", none, facts, lambda _: clock.resume()),
+            Operation(
+                "POST", "clock/reset", "Returns to the host's clock.", none, facts, lambda _: clock.follow_host()
+            ),
+            Operation(
+                "POST",
+                "clock/accept",
+                "Takes the later of the two times of a jump as right.",
+                none,
+                facts,
+                lambda _: clock.settle("accept"),
+            ),
+            Operation(
+                "POST",
+                "clock/reject",
+                "Takes the earlier of the two times of a jump as right: nothing else turns a real clock back.",
+                none,
+                facts,
+                lambda _: clock.settle("reject"),
+            ),
+        )
+
+    def _store_operations(self) -> tuple[Operation, ...]:
+        maintenance = self.maintenance
+        return (
+            Operation("GET", "stats", "Counts what is stored.", r.NoMembers, a.Stats, lambda _: maintenance.stats()),
+            Operation(
+                "POST",
+                "purge",
+                "Purges the records that are due now, whatever the schedule.",
+                r.Purge,
+                a.PurgeResult,
+                lambda body: maintenance.purge(body.target),
+                {"target": "cosmos:shop"},
+            ),
+            Operation(
+                "POST",
+                "reset",
+                "Deletes everything, or one target.",
+                r.Reset,
+                a.ResetResult,
+                lambda body: maintenance.reset(body.target, body.keep_clock),
+                {"target": "cosmos:shop/sessions"},
+            ),
+        )
+
+    def _data_operations(self) -> tuple[Operation, ...]:
+        return (
+            Operation(
+                "POST",
+                "apply",
+                "Makes what a resource document describes, with all checks of clients' requests.",
+                Resources,
+                a.ApplyResult,
+                self.applier.apply,
+                RESOURCES,
+            ),
+            Operation(
+                "POST",
+                "data/import",
+                "Writes records into one container, collection or table, with all checks of clients' requests.",
+                r.ImportRecords,
+                a.ImportResult,
+                self.imports.write,
+                {"target": CONTAINER, "mode": "upsert", "records": [{"id": "s2", "userId": "u1"}]},
+            ),
+            Operation(
+                "GET",
+                "data/export",
+                "Reads a page of the visible records of one container, collection or table.",
+                r.ExportPage,
+                a.ExportedPage,
+                self.exports.page,
+                {"target": CONTAINER},
+            ),
+        )
+
+    def _snapshot_operations(self) -> tuple[Operation, ...]:
+        snapshots, name, example = self.snapshots, r.SnapshotName, {"name": "monday"}
+        return (
+            Operation(
+                "GET", "snapshots", "Lists the snapshots.", r.NoMembers, a.SnapshotList, lambda _: snapshots.list_all()
+            ),
+            Operation(
+                "PUT",
+                "snapshots/{name}",
+                "Saves everything that is stored, and the clock, under a name.",
+                name,
+                a.SnapshotSaved,
+                lambda path: snapshots.save(path.name),
+                example,
+            ),
+            Operation(
+                "POST",
+                "snapshots/{name}/restore",
+                "Replaces everything by a snapshot.",
+                name,
+                a.SnapshotRestored,
+                lambda path: snapshots.restore(path.name),
+                example,
+            ),
+            Operation(
+                "DELETE",
+                "snapshots/{name}",
+                "Deletes a snapshot.",
+                name,
+                a.SnapshotDeleted,
+                lambda path: snapshots.delete(path.name),
+                example,
+            ),
+        )
+
+    def _report_operations(self) -> tuple[Operation, ...]:
+        reports = self.reports
+        return (
+            Operation(
+                "GET",
+                "ttl",
+                "Lists containers with their TTL settings and counts.",
+                r.Listing,
+                a.TtlList,
+                lambda query: reports.list_containers(query.target),
+                {"target": "cosmos:shop"},
+            ),
+            Operation(
+                "GET",
+                "ttl/forecast",
+                "Counts deadlines by bucket from now to a horizon.",
+                r.Forecast,
+                a.ForecastAnswer,
+                reports.forecast,
+                {"horizon": "2h", "buckets": 4},
+            ),
+            Operation(
+                "GET",
+                "ttl/explain",
+                "Explains when and why one record expires, or why it does not.",
+                r.Explain,
+                a.ExplainedRecord,
+                lambda query: reports.explain(query.target, query.id, query.pk),
+                {"target": CONTAINER, "id": "s60", "pk": "u1"},
+            ),
+            Operation(
+                "GET",
+                "ttl/due",
+                "Lists records by deadline, hidden ones included.",
+                r.DueList,
+                a.DueRecords,
+                reports.list_due,
+                {"target": CONTAINER, "limit": 10},
+            ),
+            Operation(
+                "GET",
+                "events/expired",
+                "Lists the records that age removed, in the order of their purges, since the last reset of everything.",
+                r.ExpiryList,
+                a.ExpiredRecords,
+                reports.page_expiries,
+                {"target": CONTAINER, "limit": 10},
+            ),
+        )
+
+    def _ttl_operations(self) -> tuple[Operation, ...]:
+        reports, pausing = self.reports, self.pausing
+        return (
+            Operation(
+                "POST",
+                "ttl/preview",
+                "Counts what a change of TTL settings would expire, and changes nothing.",
+                r.Preview,
+                a.PreviewAnswer,
+                lambda body: reports.preview(body.target, body.change()),
+                {"target": CONTAINER, "default_ttl": 1800},
+            ),
+            Operation(
+                "POST",
+                "ttl/set",
+                "Makes the change, with all checks of a client's request.",
+                r.SetTtl,
+                a.ChangedTtl,
+                lambda body: reports.set_ttl(body.target, body.change()),
+                {"target": CONTAINER, "default_ttl": 1800},
+            ),
+            Operation(
+                "POST",
+                "ttl/pause",
+                "Stops purging, across restarts too.",
+                r.Pause,
+                a.PauseResult,
+                lambda body: pausing.pause(body.target),
+                {"target": CONTAINER},
+            ),
+            Operation(
+                "POST",
+                "ttl/resume",
+                "Resumes expiry where it is paused.",
+                r.Resume,
+                a.ResumeResult,
+                lambda body: pausing.resume(body.target, body.span(), body.dry_run),
+                {"target": CONTAINER, "notice": "1d"},
+            ),
+        )

@@ -52,7 +52,8 @@ class Pausing:
         self, container: ContainerTarget, not_before: Instant | None, now: Instant
     ) -> dict[str, Any]:
         rules = with_notice(container.node.definition.rules, not_before)
-        found = await self._expiry_counts.preview(container.node, rules, now)
+        # A resumption removes records at once: its counts are exact, whatever they cost.
+        found = await self._expiry_counts.preview(container.node, rules, now, may_estimate=False)
         due = await self._expiry_counts.due_counts(container.node.id, rules, [now])
         return {
             "target": container.target,

@@ -18,7 +18,7 @@ from mayflydb.engine.runs import last_run, next_run
 from mayflydb.expiry.explain import Explanation, explain
 from mayflydb.model.errors import NotFound
 from mayflydb.model.instant import Instant
-from mayflydb.model.record import Record, Totals
+from mayflydb.model.record import Expiry, Record, Totals
 
 PAGE = 1000
 
@@ -60,9 +60,12 @@ class ExpiryReports:
     async def counts(self, container: ContainerTarget, now: Instant) -> dict[str, int]:
         """Count a container's records: visible, hidden, due and not yet purged, with an own ttl, with an ignored ttl."""
         totals = await self._expiry_counts.totals(container.node.id)
-        hiding = [rule for rule in container.node.rules if rule.hides]
+        rules = container.node.rules
+        hiding = tuple(rule for rule in rules if rule.hides)
         hidden = (await self._expiry_counts.due_counts(container.node.id, hiding, [now]))[0]
-        due = (await self._expiry_counts.due_counts(container.node.id, container.node.rules, [now]))[0]
+        due = hidden
+        if hiding != tuple(rules):
+            due = (await self._expiry_counts.due_counts(container.node.id, rules, [now]))[0]
         return {
             "records": totals.records - hidden,
             "hidden": hidden,
@@ -98,7 +101,7 @@ class ExpiryReports:
             "own_ttl": found.own_ttl,
             "never": found.never,
             "reappear_now": found.reappear_now,
-            "exact": True,
+            "exact": found.exact,
             **({"statements": proposal.statements} if proposal.statements else {}),
             "sample": [self._identity(container, record)[0] for record in found.sample],
         }
@@ -185,22 +188,18 @@ class ExpiryReports:
         found: list[dict[str, Any]] = []
         while events := await self._engine.expiries(after, PAGE, now):
             after = events[-1].id
-            for event in events:
-                container = containers.get(event.container)
-                if container is not None:
-                    id, pk = container.front_end.decode_identity(container.node, event.partition, event.key)
-                    found.append(
-                        {
-                            "seq": event.id,
-                            "target": container.target,
-                            "id": id,
-                            "pk": pk,
-                            "due": event.deadline,
-                            "purged_at": event.purged,
-                            "reason": event.cause,
-                        }
-                    )
+            found += _describe_expiries(events, containers)
         return found
+
+    async def page_expiries(self, wanted: requests.ExpiryList) -> dict[str, Any]:
+        """Read one page of expiry events. `last`: the number of the last one that was read, or `after` where none was."""
+        now = await self._engine.now()
+        events = await self._engine.expiries(wanted.checked_after(), wanted.checked_limit(), now)
+        containers = {container.node.id: container for container in await self._list_targets(wanted.target)}
+        rows = _describe_expiries(events, containers)
+        for row in rows:
+            row["due"], row["purged_at"] = formats.time(row["due"]), formats.time(row["purged_at"])
+        return {"now": formats.time(now), "events": rows, "last": events[-1].id if events else wanted.after}
 
     def _describe_runs(self, definition: Definition, now: Instant, records: int) -> dict[str, Any]:
         """Report the last and the next run over a container with a schedule of its own."""
@@ -221,6 +220,20 @@ class ExpiryReports:
     def _describe_identity(self, container: ContainerTarget, record: Record) -> dict[str, Any]:
         id, pk = self._identity(container, record)
         return {"target": container.target, "id": id, "pk": pk}
+
+
+def _describe_expiries(events: list[Expiry], containers: Mapping[int, ContainerTarget]) -> list[dict[str, Any]]:
+    """Put events into words, with instants as numbers; those of other containers are left out."""
+    rows = []
+    for event in events:
+        container = containers.get(event.container)
+        if container is not None:
+            id, pk = container.front_end.decode_identity(container.node, event.partition, event.key)
+            instants = {"due": event.deadline, "purged_at": event.purged}
+            rows.append(
+                {"seq": event.id, "target": container.target, "id": id, "pk": pk, **instants, "reason": event.cause}
+            )
+    return rows
 
 
 _PAUSED_TEXTS = {

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
 from mayflydb.engine.clock_mover import SweepMode
 from mayflydb.engine.proposals import Change
@@ -17,6 +18,10 @@ MAX_TTL = 2_147_483_647
 """Seconds: the largest signed number of 32 bits, as Cosmos DB and MongoDB limit it."""
 
 
+Everything = Annotated[str | None, Meta(description="A container or a database; without it everything.")]
+Container = Annotated[str, Meta(description="A container.")]
+
+
 class NoMembers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """No members."""
 
@@ -24,10 +29,24 @@ class NoMembers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Advance(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One of `seconds`, `by` (a duration) and `to`."""
 
-    seconds: Decimal | None = None
-    by: str | None = None
-    to: Literal["next-expiry"] | None = None
-    sweep: SweepMode = "scheduled"
+    seconds: Annotated[
+        Decimal | None,
+        Meta(
+            description="A number of seconds, with up to six decimals.",
+            extra_json_schema={"type": ["number", "string"]},
+        ),
+    ] = None
+    by: Annotated[str | None, Meta(description="A duration.")] = None
+    to: Annotated[
+        Literal["next-expiry"] | None, Meta(description="`next-expiry`: to the next deadline, if there is one.")
+    ] = None
+    sweep: Annotated[
+        SweepMode,
+        Meta(
+            description="`scheduled`: purge as the schedule of each container says; `now`: purge all that is due at the end; "
+            "`none`: purge nothing."
+        ),
+    ] = "scheduled"
 
     def span(self) -> Span | None:
         """The span to advance by; None: to the next expiry."""
@@ -46,8 +65,8 @@ class Advance(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class SetClock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The instant to move to: RFC 3339, or Unix seconds."""
 
-    to: str | int
-    force: bool = False
+    to: Annotated[str | int, Meta(description="An instant from 1970 to 9999.")]
+    force: Annotated[bool, Meta(description="True: the clock may be set back.")] = False
 
     def instant(self) -> Instant:
         return parse_moment(str(self.to))
@@ -56,14 +75,14 @@ class SetClock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Purge(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Everything, or one target."""
 
-    target: str | None = None
+    target: Everything = None
 
 
 class Reset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Everything, or one target."""
 
-    target: str | None = None
-    keep_clock: bool = False
+    target: Everything = None
+    keep_clock: Annotated[bool, Meta(description="True: the clock stays where it is.")] = False
 
 
 class Preview(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -74,14 +93,27 @@ class Preview(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     YDB: `expire_after_seconds` of the table's TTL `column`; null turns TTL off.
     """
 
-    target: str
-    default_ttl: int | msgspec.UnsetType | None = msgspec.UNSET
-    index: str | None = None
-    field: str | None = None
-    expire_after_seconds: int | msgspec.UnsetType | None = msgspec.UNSET
-    column: str | None = None
-    unit: Literal["seconds", "milliseconds", "microseconds", "nanoseconds"] | None = None
-    run_interval_seconds: int | None = None
+    target: Container
+    default_ttl: Annotated[
+        int | msgspec.UnsetType | None,
+        Meta(description="Cosmos DB, and MongoDB's index on `_ts`: seconds; -1: on without a default; null: off."),
+    ] = msgspec.UNSET
+    index: Annotated[str | None, Meta(description="MongoDB: the name of a TTL index.")] = None
+    field: Annotated[str | None, Meta(description="MongoDB: the field of a TTL index. YDB: the same as `column`.")] = (
+        None
+    )
+    expire_after_seconds: Annotated[
+        int | msgspec.UnsetType | None,
+        Meta(description="Of the index or column; null: drops the index, or turns the table's TTL off."),
+    ] = msgspec.UNSET
+    column: Annotated[str | None, Meta(description="YDB: the TTL column.")] = None
+    unit: Annotated[
+        Literal["seconds", "milliseconds", "microseconds", "nanoseconds"] | None,
+        Meta(description="YDB: `seconds`, `milliseconds`, `microseconds` or `nanoseconds`, for a column of numbers."),
+    ] = None
+    run_interval_seconds: Annotated[int | None, Meta(description="YDB: the interval of removal runs; 0: as usual.")] = (
+        None
+    )
 
     def default(self) -> int | None:
         if self.default_ttl is msgspec.UNSET:
@@ -128,15 +160,15 @@ class SetTtl(Preview, frozen=True, forbid_unknown_fields=True):
 class Pause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Everything, or one target."""
 
-    target: str | None = None
+    target: Everything = None
 
 
 class Resume(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Everything, or one target; after a notice (a duration), or at once."""
 
-    target: str | None = None
-    notice: str | None = None
-    dry_run: bool = False
+    target: Everything = None
+    notice: Annotated[str | None, Meta(description="A duration during which no record expires.")] = None
+    dry_run: Annotated[bool, Meta(description="True: report, and resume nothing.")] = False
 
     def span(self) -> Span | None:
         return None if self.notice is None else parse_duration(self.notice)
@@ -145,15 +177,15 @@ class Resume(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Listing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All containers, or those of one target."""
 
-    target: str | None = None
+    target: Everything = None
 
 
 class Forecast(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The span, the number of steps, and the target."""
 
-    horizon: str = "1h"
-    buckets: int = 60
-    target: str | None = None
+    horizon: Annotated[str, Meta(description="A duration.")] = "1h"
+    buckets: Annotated[int, Meta(description="1 to 1000.")] = 60
+    target: Everything = None
 
     def span(self) -> Span:
         span = parse_duration(self.horizon)
@@ -165,23 +197,86 @@ class Forecast(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Explain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One record. `pk` is JSON or plain text."""
 
-    target: str
-    id: str
-    pk: str | None = None
+    target: Container
+    id: Annotated[str, Meta(description="The record's id; for YDB the key, several columns as a JSON list.")]
+    pk: Annotated[str | None, Meta(description="Cosmos DB: the partition key, as JSON or plain text.")] = None
 
 
 class DueList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Records by deadline: after `from` (None: from the first on) and up to `to`."""
 
-    target: str | None = None
-    since: str | None = msgspec.field(default=None, name="from")
-    to: str | None = None
-    limit: int = 100
+    target: Everything = None
+    since: Annotated[str | None, Meta(description="Deadlines after this instant; without it from the first on.")] = (
+        msgspec.field(default=None, name="from")
+    )
+    to: Annotated[str | None, Meta(description="Deadlines up to this instant.")] = None
+    limit: Annotated[int, Meta(description="1 to 1000 records.")] = 100
 
     def checked_limit(self) -> int:
         if not 1 <= self.limit <= 1000:
             raise BadRequest(f"a limit of {self.limit}", hint="1 to 1000")
         return self.limit
+
+
+class ExpiryList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Expiry events above the number `after`."""
+
+    after: Annotated[int, Meta(description="The number after which to begin: `last` of the page before.")] = 0
+    limit: Annotated[int, Meta(description="1 to 1000 events are read.")] = 1000
+    target: Annotated[
+        str | None,
+        Meta(
+            description="A container or a database: events of others are read and left out, as are those of dropped containers."
+        ),
+    ] = None
+
+    def checked_after(self) -> int:
+        if self.after < 0:
+            raise BadRequest(f"after={self.after}", hint="0, or the `last` of the page before")
+        return self.after
+
+    def checked_limit(self) -> int:
+        if not 1 <= self.limit <= 1000:
+            raise BadRequest(f"a limit of {self.limit}", hint="1 to 1000")
+        return self.limit
+
+
+class ImportRecords(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Records for one container, collection or table."""
+
+    target: Container
+    records: Annotated[
+        list[dict[str, Any]],
+        Meta(
+            description="Items, documents as extended JSON, or rows by column. What Cosmos DB adds to items is left out."
+        ),
+    ]
+    mode: Annotated[
+        Literal["insert", "upsert"],
+        Meta(description="`insert`: a record that is there is a failure; `upsert`: it is replaced."),
+    ] = "insert"
+    continue_on_error: Annotated[bool, Meta(description="True: the records behind a failure are written, too.")] = False
+
+
+class ExportPage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A page of the records of one container."""
+
+    target: Container
+    after: Annotated[str | None, Meta(description="The `after` of the page before; without it the first page.")] = None
+    limit: Annotated[int, Meta(description="1 to 1000 records.")] = 500
+
+    def checked_limit(self) -> int:
+        if not 1 <= self.limit <= 1000:
+            raise BadRequest(f"a limit of {self.limit}", hint="1 to 1000")
+        return self.limit
+
+
+class SnapshotName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One snapshot."""
+
+    name: Annotated[
+        str, Meta(description="Letters, digits, and `.`, `_`, `-` behind the first character; at most 64 of them.")
+    ]
 
 
 def parse_duration(text: str) -> Span:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -11,21 +12,39 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from mayflydb.admin.events import Follow
+from mayflydb.admin.openapi import EVENT_STREAM, PEM, describe
 from mayflydb.admin.operations import Admin, Operation
 from mayflydb.admin.problems import CONTENT_TYPE, problem, problem_of
+from mayflydb.http.asgi import Streamed
 from mayflydb.model.errors import BadRequest, MayflyError
 
-PEM = "application/x-pem-file"
+T = TypeVar("T", bound=msgspec.Struct)
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def admin_routes(admin: Admin) -> list[BaseRoute]:
-    """Return a route for each operation, for `info`, and for the certificate, also where Cosmos DB's emulator has it."""
+    """Return a route for each operation, `info`, the description, and the certificate, also where Cosmos DB's emulator has it."""
+
+    described: list[bytes] = []
 
     async def info(request: Request) -> Response:
         _no_query(request)
         return _json(admin.info(f"{request.scope['scheme']}://{request.headers['host']}"))
+
+    async def events(request: Request) -> Streamed:
+        wanted = _convert(request, Follow)
+        stream = await admin.events.open(wanted, request.headers.get("last-event-id"))
+        headers = ((b"content-type", EVENT_STREAM.encode()), (b"cache-control", b"no-store"))
+        return Streamed(200, headers, stream)
+
+    async def openapi(request: Request) -> Response:
+        _no_query(request)
+        # Off the event loop, and once: it takes some milliseconds.
+        if not described:
+            described.append(await asyncio.to_thread(lambda: msgspec.json.encode(describe(admin.operations()))))
+        return Response(described[0], media_type="application/json")
 
     async def certificate(request: Request) -> Response:
         return Response(await admin.ca_pem(), media_type=PEM)
@@ -35,7 +54,9 @@ def admin_routes(admin: Admin) -> list[BaseRoute]:
             Route(f"/_mayfly/{operation.path}", _endpoint(operation), methods=[operation.method])
             for operation in admin.operations()
         ),
+        Route("/_mayfly/events", events),
         Route("/_mayfly/info", info),
+        Route("/_mayfly/openapi.json", openapi),
         Route("/_mayfly/cert", certificate),
         Route("/_explorer/emulator.pem", certificate),
     ]
@@ -52,11 +73,19 @@ def _endpoint(operation: Operation) -> Endpoint:
     async def from_body(request: Request) -> Response:
         _no_query(request)
         body = await request.body()
+        if request.path_params:
+            _no_body(body)
+            return await answer(lambda: msgspec.convert(request.path_params, operation.parameters))
         return await answer(lambda: decode(body or b"{}"))
 
     # A query has text alone, so numbers are converted here (strict=False), and only here.
     async def from_query(request: Request) -> Response:
+        if operation.method != "GET":
+            _no_body(await request.body())
         query = dict(request.query_params)
+        for name in request.path_params.keys() & query:
+            raise BadRequest(f"{name} is in the path")
+        query |= request.path_params
         return await answer(lambda: msgspec.convert(query, operation.parameters, strict=False))
 
     async def answer(parse: Callable[[], msgspec.Struct]) -> Response:
@@ -67,6 +96,19 @@ def _endpoint(operation: Operation) -> Endpoint:
         return _json(await operation.handler(taken))
 
     return from_body if operation.method == "POST" else from_query
+
+
+def _no_body(body: bytes) -> None:
+    if body not in (b"", b"{}"):
+        raise BadRequest("there are no parameters in a body here")
+
+
+def _convert(request: Request, kind: type[T]) -> T:
+    """Return the query as parameters. BadRequest for one that does not fit."""
+    try:
+        return msgspec.convert(dict(request.query_params), kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise BadRequest(str(error)) from error
 
 
 def _no_query(request: Request) -> None:

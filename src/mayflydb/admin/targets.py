@@ -146,6 +146,14 @@ class TargetResolver:
         targets, database, container = self._parse(target)
         return await self._node(target, targets, database, *([] if container is None else [container]))
 
+    def name(self, space: str, *names: str) -> str:
+        """Return the target of a database or container, there or not, by its names, not encoded."""
+        return target_of(self._spaces[space], *names)
+
+    def first_database(self, space: str) -> str:
+        """Return the path of the first served database of a front end whose names are paths."""
+        return (self._spaces[space].databases or ("",))[0]
+
     def is_database(self, target: str) -> bool:
         """Return whether a target names a database."""
         return self._parse(target)[2] is None

@@ -1,0 +1,113 @@
+"""Exports the records of one container, collection or table, page by page, by the requests of its front end.
+
+The client asks for each page, so the server holds one page at a time, and a client that is slow holds nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from mayflydb.admin import formats
+from mayflydb.admin.cosmos_items import CosmosItems
+from mayflydb.admin.mongo_documents import to_json
+from mayflydb.admin.requests import ExportPage
+from mayflydb.admin.targets import ContainerTarget, TargetResolver
+from mayflydb.admin.wires import Wires
+from mayflydb.engine.engine import Engine
+from mayflydb.model.errors import BadRequest, Unsupported
+from mayflydb.query.yql.answers import AnswerLimits
+
+CONTINUATION: Final = "x-ms-continuation"
+
+Page = tuple[list[Any], str | None]
+"""Records, and the token of the next page; None: there is none."""
+
+
+class RecordExport:
+    """Reads pages of visible records."""
+
+    def __init__(self, engine: Engine, targets: TargetResolver, wires: Wires) -> None:
+        self._engine = engine
+        self._targets = targets
+        self._wires = wires
+
+    async def page(self, wanted: ExportPage) -> dict[str, Any]:
+        """Read a page. It may have fewer records than the limit, or none, and still not be the last."""
+        target = await self._targets.resolve_container(wanted.target)
+        limit = wanted.checked_limit()
+        read = {"cosmos": self._read_items, "mongo": self._read_documents, "ydb": self._read_rows}
+        records, after = await read[target.front_end.space](target, limit, wanted.after)
+        now = formats.time(await self._engine.now())
+        return {"now": now, "target": target.target, "records": records, "after": after}
+
+    async def _read_items(self, target: ContainerTarget, limit: int, after: str | None) -> Page:
+        headers = {"x-ms-max-item-count": str(limit)} | ({} if after is None else {CONTINUATION: after})
+        path = ("dbs", target.database, "colls", target.node.name, "docs")
+        return await CosmosItems(self._wires.cosmos).page(path, headers)
+
+    async def _read_documents(self, target: ContainerTarget, limit: int, after: str | None) -> Page:
+        mongo = self._wires.mongo
+        if mongo is None:
+            raise Unsupported("MongoDB is not served here", hint="serve with --mongo-port")
+        name = target.node.name
+        if after is None:
+            cursor = (await mongo(target.database, {"find": name, "batchSize": limit}))["cursor"]
+            found = cursor["firstBatch"]
+        else:
+            from bson import Int64
+
+            if not after.isdecimal() or len(after) > 19:
+                raise BadRequest(f"{after!r} is not the token of a page")
+            more = {"getMore": Int64(after), "collection": name, "batchSize": limit}
+            cursor = (await mongo(target.database, more))["cursor"]
+            found = cursor["nextBatch"]
+        return [to_json(document) for document in found], str(cursor["id"]) if cursor["id"] else None
+
+    async def _read_rows(self, target: ContainerTarget, limit: int, after: str | None) -> Page:
+        ydb = self._wires.ydb
+        if ydb is None:
+            raise Unsupported("YDB is not served here", hint="serve with --ydb-port")
+        key: Sequence[str] = target.node.body["key"]
+        types = {column["name"]: column["type"] for column in target.node.body["columns"]}
+        table = f"`{target.database}/{target.node.name}`"
+        where, parameters = ("", {}) if after is None else _behind(key, types, _decode_key(after, len(key)))
+        order = ", ".join(f"`{name}`" for name in key)
+        text = f"SELECT * FROM {table}{where} ORDER BY {order} LIMIT {limit}"  # noqa: S608 -- names are quoted
+        result = (await ydb(target.database, text, parameters, limits=AnswerLimits(rows=limit))).results[0]
+        names = [name for name, _ in result.columns]
+        rows = [dict(zip(names, row, strict=True)) for row in result.rows]
+        if len(rows) < limit and not result.truncated:
+            return rows, None
+        return rows, msgspec.json.encode([rows[-1][name] for name in key]).decode()
+
+
+def _decode_key(after: str, size: int) -> list[Any]:
+    try:
+        found = msgspec.json.decode(after, type=list)
+    except (msgspec.DecodeError, RecursionError):
+        found = []
+    if len(found) != size:
+        raise BadRequest(f"{after!r} is not the token of a page")
+    return found
+
+
+def _behind(
+    key: Sequence[str], types: Mapping[str, str], last: Sequence[Any]
+) -> tuple[str, dict[str, tuple[str, Any]]]:
+    """Return the condition of rows behind a key, and its parameters. NULL comes first."""
+    parameters = {
+        f"k{number}": (types[name], value) for number, (name, value) in enumerate(zip(key, last, strict=True))
+    }
+    choices = []
+    for place, name in enumerate(key):
+        parts = [
+            f"`{same}` IS NULL" if last[number] is None else f"`{same}` = $k{number}"
+            for number, same in enumerate(key[:place])
+        ]
+        parts.append(f"`{name}` IS NOT NULL" if last[place] is None else f"`{name}` > $k{place}")
+        choices.append(f"({' AND '.join(parts)})")
+    used = {name: value for name, value in parameters.items() if value[1] is not None}
+    return f" WHERE {' OR '.join(choices)}", used

@@ -1,0 +1,162 @@
+"""Records of files go into containers of all three protocols, as clients' requests write them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from click.testing import CliRunner, Result
+
+from mayflydb.admin.cosmos_items import SYSTEM
+from mayflydb.admin.resource_files import read
+from mayflydb.cli.main import mayfly
+from mayflydb.embedded import RunningServer
+from served import Http
+
+CONTAINER, COLLECTION, TABLE = "cosmos:shop/c", "mongo:app.c", "ydb:/local/t"
+PLACES = {
+    "databases": [{"id": "shop", "containers": [{"id": "c", "partition_key": "/k", "default_ttl": 60}]}],
+    "mongo": {"databases": [{"name": "app", "collections": [{"name": "c"}]}]},
+    "ydb": {"statements": ["CREATE TABLE t (id Uint64, until Timestamp, name Utf8, PRIMARY KEY (id))"]},
+}
+RECORDS: dict[str, list[dict[str, Any]]] = {
+    CONTAINER: [{"id": str(n), "k": n % 3, "_ts": 5, "_etag": "x"} for n in range(7)],
+    COLLECTION: [{"_id": n, "at": {"$date": "2030-01-01T00:00:00Z"}} for n in range(7)],
+    TABLE: [{"id": n, "until": "2030-01-01T00:00:00Z", "name": None} for n in range(7)],
+}
+
+ODD: dict[str, dict[str, Any]] = {
+    CONTAINER: {"id": "odd", "text": "12", "empty": "", "more": {"a": [1, None]}, "nothing": None},
+    COLLECTION: {"_id": "odd", "text": "12", "empty": "", "more": {"a": [1, None]}, "nothing": None},
+    TABLE: {"id": None, "name": "a,b"},
+}
+"""A record with a text that looks like a number, with nested values, and with NULL as its key."""
+
+
+@pytest.fixture
+def places(http: Http) -> Http:
+    http.post("apply", **PLACES)
+    return http
+
+
+def run(http: Http, *words: str) -> Result:
+    return CliRunner().invoke(mayfly, ["--url", f"http://127.0.0.1:{http.port}", "data", "import", *words])
+
+
+def count(http: Http, target: str) -> int:
+    found = http.get("stats")["targets"][target]["records"]
+    assert isinstance(found, int)
+    return found
+
+
+@pytest.mark.parametrize("target", RECORDS)
+def test_json_lines_and_arrays(places: Http, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mayflydb.cli.import_records.PIECE_RECORDS", 3)
+    lines, array = tmp_path / "a.jsonl", tmp_path / "a.json"
+    lines.write_text("\n".join(map(json.dumps, RECORDS[target])) + "\n\n")
+    array.write_text(json.dumps(RECORDS[target]))
+    tried = run(places, str(lines), "--target", target, "--dry-run")
+    assert (json.loads(tried.stdout)["read"], count(places, target)) == (7, 0)
+    done = json.loads(run(places, str(lines), "--target", target).stdout)
+    assert (done["created"], done["failed"], count(places, target)) == (7, 0, 7)
+    again = run(places, str(array), "--target", target)
+    assert (again.exit_code, "record 1" in again.stderr) == (1, True), again.output
+    upserted = json.loads(run(places, str(array), "--target", target, "--mode", "upsert").stdout)
+    assert (upserted["replaced"], upserted["failed"], count(places, target)) == (7, 0, 7)
+    more = [
+        *RECORDS[target],
+        {**RECORDS[target][0], ("_id" if target == COLLECTION else "id"): "8" if target == CONTAINER else 8},
+    ]
+    array.write_text(json.dumps(more))
+    rest = run(places, str(array), "--target", target, "--continue-on-error")
+    answer = json.loads(rest.stdout)
+    assert (rest.exit_code, answer["created"], answer["failed"], count(places, target)) == (1, 1, 7, 8)
+    assert answer["failures"][-1]["record"] == "record 7"
+
+
+def test_csv(places: Http, server: RunningServer, tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('id,k,name\n"1a",1,"a, b"\n2b,true,\n')
+    done = json.loads(run(places, str(path), "--target", CONTAINER).stdout)
+    assert done["created"] == 2
+    container = server.cosmos.client().get_database_client("shop").get_container_client("c")
+    items = sorted(container.read_all_items(), key=lambda item: str(item["id"]))
+    kept = [{name: item[name] for name in ("id", "k", "name") if name in item} for item in items]
+    assert kept == [{"id": "1a", "k": 1, "name": "a, b"}, {"id": "2b", "k": True}]
+    # A life begins with the import.
+    places.post("clock/advance", seconds=60)
+    assert count(places, CONTAINER) == 0
+
+
+@pytest.mark.parametrize("target", RECORDS)
+@pytest.mark.parametrize("suffix", ["jsonl", "csv"])
+def test_what_is_exported_can_be_imported(
+    places: Http, target: str, suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / f"out.{suffix}"
+    http = ["--url", f"http://127.0.0.1:{places.port}", "data"]
+    places.post("data/import", target=target, records=[*RECORDS[target], {**RECORDS[target][0], **ODD[target]}])
+    first, seen, after = places.get(f"data/export?target={target}&limit=3"), [], None
+    while True:
+        more = "" if after is None else "&" + urlencode({"after": after})
+        page = places.get(f"data/export?target={target}&limit=3{more}")
+        seen += page["records"]
+        after = page["after"]
+        if after is None:
+            break
+    assert (len(first["records"]), len(seen)) == (3, 8)
+    done = CliRunner().invoke(mayfly, [*http, "export", str(path), "--target", target])
+    assert json.loads(done.stdout)["records"] == 8, done.output
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+    places.post("reset")
+    places.post("apply", **PLACES)
+    assert json.loads(run(places, str(path), "--target", target).stdout)["created"] == 8
+    again = places.get(f"data/export?target={target}")["records"]
+    assert sorted(map(own, again), key=str) == sorted(map(own, seen), key=str)
+    refused = CliRunner().invoke(mayfly, [*http, "export", str(path), "--target", target])
+    assert (refused.exit_code, "exists" in refused.stderr) == (1, True)
+
+
+def own(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a record without what a service adds, and what CSV cannot tell from a missing property."""
+    return {name: value for name, value in record.items() if name not in SYSTEM}
+
+
+@pytest.mark.parametrize("query", ["limit=0", "limit=1001", "after=x", "page=2"])
+@pytest.mark.parametrize("target", RECORDS)
+def test_pages_that_there_are_not(places: Http, target: str, query: str) -> None:
+    assert places("GET", f"/_mayfly/data/export?target={target}&{query}").status == 400
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words", "code", "said"),
+    [
+        ("a.jsonl", "{}\n[1]\n", [], 1, "line 2 is no object"),
+        ("a.jsonl", "{", [], 1, "line 1"),
+        ("a.csv", "a,a\n1,2\n", [], 1, "names each property once"),
+        ("a.csv", "a\n1,2\n", [], 1, "line 2"),
+        ("a.txt", "", [], 1, ".jsonl"),
+        ("a.jsonl", "{}", ["--paused"], 2, "--paused"),
+    ],
+)
+def test_refusals(places: Http, tmp_path: Path, name: str, text: str, words: list[str], code: int, said: str) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    refused = run(places, str(path), "--target", CONTAINER, *words)
+    assert (refused.exit_code, said in refused.stderr) == (code, True), refused.output
+    assert run(places, str(path), "--target", "cosmos:shop/nosuch").exit_code == 1
+    assert run(places, str(path), "--mode", "insert").exit_code == 2
+
+
+def test_yaml_describes_the_same(tmp_path: Path) -> None:
+    pytest.importorskip("yaml")
+    (tmp_path / "a.yaml").write_text(
+        "databases:\n- id: shop\n  containers:\n  - {id: c, partition_key: /k, default_ttl: 60}\n"
+        "mongo: {databases: [{name: app, collections: [{name: c}]}]}\nydb:\n  statements:\n"
+        "  - CREATE TABLE t (id Uint64, until Timestamp, name Utf8, PRIMARY KEY (id))\n"
+    )
+    (tmp_path / "a.json").write_text(json.dumps(PLACES))
+    assert read(tmp_path / "a.yaml") == read(tmp_path / "a.json")
