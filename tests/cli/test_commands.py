@@ -412,7 +412,7 @@ def test_the_version_is_quick_because_it_imports_nothing_heavy() -> None:
         "import sys\n"
         "from mayflydb.cli.main import mayfly\n"
         "mayfly(['--version'], standalone_mode=False)\n"
-        "heavy = {'msgspec', 'rich', 'apsw', 'httptools', 'asyncio', 'cryptography', 'starlette', 'http.client'}\n"
+        "heavy = {'msgspec', 'apsw', 'httptools', 'asyncio', 'cryptography', 'starlette', 'http.client'}\n"
         "print(sorted(heavy & set(sys.modules)))\n"
     )
     out = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True).stdout
@@ -425,7 +425,15 @@ def test_both_scripts_are_the_same_program() -> None:
     assert set(project["scripts"]) == {"mayfly", "mayflydb"}
 
 
-AHEAD = {"current": None, "proposed": 10, "records": 5, "expire_now": 2, "expire_within": {"1h": 3}, "reappear_now": 0}
+AHEAD = {
+    "current": None,
+    "proposed": 10,
+    "records": 5,
+    "expire_now": 2,
+    "expire_within": {"1h": 3},
+    "reappear_now": 0,
+    "exact": True,
+}
 
 
 def test_what_follows_is_shown_before_a_ttl_is_set(run: Run, server: AdminStub) -> None:
@@ -437,6 +445,8 @@ def test_what_follows_is_shown_before_a_ttl_is_set(run: Run, server: AdminStub) 
     assert refused.exit_code == 4
     assert "Set index at_1 of mongo:a.b from off to 10 s? 2 of 5 would expire now, 3 within the hour." in refused.stderr
     assert [path for _, path, _ in server.asked] == ["/_mayfly/ttl/preview"]
+    server.answers["POST", "/_mayfly/ttl/preview"] = (200, {**AHEAD, "index": "at_1", "exact": False})
+    assert "to 10 s? about 2 of 5 would expire now" in run(*arguments).stderr
     assert json.loads(run(*arguments, "-y").stdout) == {"target": "mongo:a.b"}
     assert server.asked[-1] == (
         "POST",

@@ -181,16 +181,16 @@ def test_no_password_is_shown(old: str, postgres: Cluster) -> None:
 
 KILLED = """
 import os, signal, sys
-from rich.progress import Progress
+from mayflydb.cli.progress import ProgressLine
 from mayflydb.cli.main import mayfly
 from mayflydb.moving import source
 
-def update(self, task, *, completed, total):
-    if completed >= 40:
+def update(self, done, total=None):
+    if done >= 40:
         os.kill(os.getpid(), signal.SIGKILL)
 
 source.PIECE_RECORDS = 7
-Progress.update = update
+ProgressLine.update = update
 mayfly.main(sys.argv[1:])
 """
 

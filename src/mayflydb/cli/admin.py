@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlencode, urlsplit
 
 import click
+
+if TYPE_CHECKING:
+    import http.client
 
 FAILED = 1
 NOT_READY = 3
@@ -55,8 +58,53 @@ class AdminClient:
         """POST a JSON body."""
         return self._request_document("POST", path, body)
 
+    def call(self, method: str, path: str) -> Any:
+        """Send a request without a body."""
+        return self._request_document(method, path, None)
+
+    def read_metrics(self) -> str:
+        """GET `/metrics`."""
+        return self._read_text("/metrics")
+
+    def read_certificate(self) -> str:
+        """GET the authority's certificate, PEM."""
+        return self._read_text("/_mayfly/cert")
+
+    def _read_text(self, path: str) -> str:
+        status, answer = self._exchange("GET", path, None)
+        if status != 200:
+            _fail(status, json.loads(answer) if answer.startswith(b"{") else None)
+        return answer.decode()
+
     def request(self, method: str, path: str, body: Mapping[str, object] | None) -> tuple[int, Any]:
         """Return status and decoded answer. CommandFailed if no server answers (not ready), or the answer is not JSON."""
+        status, answer = self._exchange(method, f"{urlsplit(self._base()).path}/{path}", body)
+        try:
+            return status, json.loads(answer or b"null")
+        except ValueError as error:
+            raise CommandFailed(f"what answers at {self._base()} is not Mayfly", hint="check --url") from error
+
+    def stream(self, path: str, query: Mapping[str, object]) -> Generator[str, None, None]:
+        """GET `/_mayfly/<path>` and yield the lines of the answer as they come, without their ends; members as in `get`."""
+        given = {name: value for name, value in query.items() if value is not None}
+        with self._send("GET", f"{urlsplit(self._base()).path}/{path}?{urlencode(given)}", None) as answer:
+            if answer.status != 200:
+                status, problem = answer.status, answer.read()
+                _fail(status, json.loads(problem) if problem.startswith(b"{") else None)
+            for line in answer:
+                yield line.decode().rstrip("\r\n")
+
+    def _exchange(self, method: str, path: str, body: Mapping[str, object] | None) -> tuple[int, bytes]:
+        """Send a request to a path of the server; return status and body."""
+        with self._send(method, path, body) as answer:
+            return answer.status, answer.read()
+
+    @contextmanager
+    def _send(self, method: str, path: str, body: Mapping[str, object] | None) -> Iterator[http.client.HTTPResponse]:
+        """Send a request, give its answer to be read, and close the connection. CommandFailed if no server answers."""
+        # Commands that ask no server, `serve` above all, import the errors of this module.
+        import http.client
+
         base = urlsplit(self._base())
         if base.scheme not in ("http", "https") or not base.hostname:
             raise CommandFailed(
@@ -72,9 +120,8 @@ class AdminClient:
                 token = token or own
             if token is not None:
                 headers["Authorization"] = f"Bearer {token.read_text().strip()}"
-            connection.request(method, f"{base.path}/{path}", payload, headers)
-            answer = connection.getresponse()
-            return answer.status, json.loads(answer.read() or b"null")
+            connection.request(method, path, payload, headers)
+            yield connection.getresponse()
         except (OSError, http.client.HTTPException) as error:
             raise CommandFailed(
                 f"no server answers at {self._base()}: {error}",
@@ -82,7 +129,7 @@ class AdminClient:
                 exit_code=NOT_READY,
             ) from error
         except ValueError as error:
-            raise CommandFailed(f"what answers at {self._base()} is not Mayfly", hint="check --url") from error
+            raise CommandFailed(f"{self._base()} cannot be asked: {error}", hint="check --url") from error
         finally:
             connection.close()
 
@@ -91,6 +138,7 @@ class AdminClient:
 
         The token goes to no other server by itself.
         """
+        import http.client
         import ssl
 
         from mayflydb.serving.certificates import user_data_directory
@@ -106,6 +154,11 @@ class AdminClient:
             except ssl.SSLCertVerificationError:
                 own.close()
         return http.client.HTTPSConnection(host, port, timeout=self._timeout), None
+
+    @property
+    def origin(self) -> str:
+        """The address without the path of the admin API."""
+        return self._base().removesuffix("/_mayfly")
 
     def _base(self) -> str:
         address = self._url if "://" in self._url else self._address_in_file(Path(self._url))

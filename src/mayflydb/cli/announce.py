@@ -41,6 +41,7 @@ class Announcer:
             except OSError as error:
                 raise _write_failure(self._ready_file, error) from error
         self._out.write(banner(announcement) if self._out.isatty() else ready_document(announcement) + "\n")
+        self._out.writelines(announcement.wait_lines)
         # A pipe is buffered: without the flush, a program that waits for the line would wait for ever.
         self._out.flush()
 

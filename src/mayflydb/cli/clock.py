@@ -9,6 +9,7 @@ import click
 
 from mayflydb.announcement import StartFailed
 from mayflydb.cli.admin import CommandFailed, admin_client, check_with
+from mayflydb.cli.long_requests import post_with_progress, report_advance
 from mayflydb.cli.options import load_settings_of, start_failure
 from mayflydb.cli.output import output_option, show
 from mayflydb.config.values import storage as storage_url
@@ -57,7 +58,7 @@ def advance(ctx: click.Context, duration: str, sweep: str) -> None:
     """Advance by DURATION (90, 1h30m, PT1H) through each deadline and pass on the way; returns when that is done."""
     seconds, rest = divmod(parse_span(duration), SECOND)
     step: dict[str, object] = {"by": duration} if rest else {"seconds": seconds}
-    show(ctx, admin_client(ctx).post("clock/advance", step | {"sweep": sweep}))
+    show(ctx, post_with_progress(ctx, "advance", "clock/advance", step | {"sweep": sweep}, report_advance))
 
 
 @clock.command("next")
@@ -66,7 +67,9 @@ def advance(ctx: click.Context, duration: str, sweep: str) -> None:
 @click.pass_context
 def to_next(ctx: click.Context, sweep: str) -> None:
     """Advance to the next expiry."""
-    show(ctx, admin_client(ctx).post("clock/advance", {"to": "next-expiry", "sweep": sweep}))
+    show(
+        ctx, post_with_progress(ctx, "advance", "clock/advance", {"to": "next-expiry", "sweep": sweep}, report_advance)
+    )
 
 
 @clock.command("set")
@@ -77,7 +80,8 @@ def to_next(ctx: click.Context, sweep: str) -> None:
 def set_clock(ctx: click.Context, time: str, force: bool) -> None:
     """Move to TIME (RFC 3339 or Unix seconds). Forward it works like advance."""
     body: dict[str, object] = {"to": to_rfc3339(parse_instant(time))}
-    show(ctx, admin_client(ctx).post("clock/set", body | ({"force": True} if force else {})))
+    body |= {"force": True} if force else {}
+    show(ctx, post_with_progress(ctx, "set", "clock/set", body, report_advance))
 
 
 @clock.command()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -14,6 +13,7 @@ from mayflydb.announcement import StartFailed
 from mayflydb.cli.admin import CommandFailed, check_with
 from mayflydb.cli.options import load_settings_of, start_failure
 from mayflydb.cli.output import output_option, show
+from mayflydb.cli.progress import ProgressLine
 from mayflydb.config import StorageSettings
 from mayflydb.config.values import storage as storage_url
 from mayflydb.model.errors import MayflyError
@@ -71,19 +71,28 @@ def copy(ctx: click.Context, source: str, target: str, paused: bool) -> None:
 
 @click.group()
 def data() -> None:
-    """Export a whole store to one file, or import one. The store must not be served meanwhile."""
+    """Export a whole store to one file, or import one, while it is not served; export and import records of a running one."""
 
 
 @data.command("export")
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
 @_storage
+@click.option("--target", metavar="TARGET", help="Export the records of this container of a running server instead.")
 @output_option
 @click.pass_context
-def export_(ctx: click.Context, file: Path, storage: str | None) -> None:
-    """Write everything but the expiry events to FILE, which must not exist.
+def export_(ctx: click.Context, file: Path, storage: str | None, target: str | None) -> None:
+    """Write everything but the expiry events to FILE, which must not exist; or (--target) the records of one container.
 
-    Until it is complete it is called FILE.unfinished; after an interruption the same command goes on with that.
+    Until it is complete it is called FILE.unfinished; after an interruption the same command goes on with that. Records are
+    written as JSON Lines (.jsonl) or CSV (.csv), from a running server.
     """
+    if target is not None:
+        if storage is not None:
+            raise click.UsageError("--target names a running server's container: leave --storage out", ctx)
+        from mayflydb.cli.export_records import export_records
+
+        export_records(ctx, file, target)
+        return
     settings = _storage_settings(ctx, storage)
 
     async def work(report: ReportProgress) -> CopyResult:
@@ -102,13 +111,38 @@ def export_(ctx: click.Context, file: Path, storage: str | None) -> None:
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
 @_storage
 @_paused
+@click.option("--target", metavar="TARGET", help="Import records into this container of a running server instead.")
+@click.option(
+    "--mode", type=click.Choice(["insert", "upsert"]), help="Of records: those that are there fail, or are replaced."
+)
+@click.option("--continue-on-error", is_flag=True, help="Of records: go on behind a record that cannot be written.")
+@click.option("--dry-run", is_flag=True, help="Of records: read the file, and write nothing.")
 @output_option
 @click.pass_context
-def import_(ctx: click.Context, file: Path, storage: str | None, paused: bool) -> None:
-    """Put an export into a new store. FILE is checked as a whole before anything is taken from it.
+def import_(
+    ctx: click.Context,
+    file: Path,
+    storage: str | None,
+    paused: bool,
+    target: str | None,
+    mode: str | None,
+    continue_on_error: bool,
+    dry_run: bool,
+) -> None:
+    """Put an export into a new store, or (--target) records into a container of a running server.
 
-    After an interruption the same command goes on where it was.
+    An export is checked as a whole before anything is taken from it; after an interruption the same command goes on where it was.
+    Records are a JSON array (.json), JSON Lines (.jsonl) or CSV (.csv).
     """
+    if target is not None:
+        if storage is not None or paused:
+            raise click.UsageError("--target names a running server's container: leave --storage and --paused out", ctx)
+        from mayflydb.cli.import_records import import_records
+
+        import_records(ctx, file, target, mode or "insert", continue_on_error, dry_run)
+        return
+    if mode is not None or continue_on_error or dry_run:
+        raise click.UsageError("--mode, --continue-on-error and --dry-run need --target", ctx)
     settings = _storage_settings(ctx, storage)
 
     async def work(report: ReportProgress) -> CopyResult:
@@ -142,16 +176,11 @@ async def _with_store(settings: StorageSettings, create: bool, work: Callable[[S
 
 
 def _run_with_progress(what: str, work: Callable[[ReportProgress], Awaitable[CopyResult]]) -> CopyResult:
-    """Run the work under a progress bar. Errors of the store and of files become CommandFailed."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn("records"), TimeRemainingColumn())
-    # No bar where stdout is a file or a pipe: it would end up in the result.
-    with Progress(*columns, transient=True, disable=not sys.stdout.isatty()) as bar:
-        task = bar.add_task(what, total=None)
+    """Run the work with a line of progress. Errors of the store and of files become CommandFailed."""
+    with ProgressLine(what) as line:
 
         async def run() -> CopyResult:
-            return await work(lambda done, total: bar.update(task, completed=done, total=total))
+            return await work(line.update)
 
         try:
             return asyncio.run(run())

@@ -18,13 +18,20 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "status": ("mayflydb.cli.status", "status"),
     "connect": ("mayflydb.cli.connect", "connect"),
     "clock": ("mayflydb.cli.clock", "clock"),
+    "watch": ("mayflydb.cli.watch", "watch"),
     "ttl": ("mayflydb.cli.ttl", "ttl"),
     "reset": ("mayflydb.cli.reset", "reset"),
+    "apply": ("mayflydb.cli.apply", "apply"),
+    "snapshot": ("mayflydb.cli.snapshot", "snapshot"),
     "copy": ("mayflydb.cli.data", "copy"),
     "data": ("mayflydb.cli.data", "data"),
     "doctor": ("mayflydb.cli.doctor", "doctor"),
     "ydb": ("mayflydb.cli.ydb", "ydb"),
     "config": ("mayflydb.cli.config", "config"),
+    "cert": ("mayflydb.cli.cert", "cert"),
+    "token": ("mayflydb.cli.token", "token"),
+    "metrics": ("mayflydb.cli.shell", "metrics"),
+    "completion": ("mayflydb.cli.shell", "completion"),
 }
 
 

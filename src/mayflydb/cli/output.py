@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import click
 import msgspec
 
 from mayflydb.cli import FORMS
+from mayflydb.cli.tables import Rows, draw_table
 
 
 def _set_output(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
@@ -27,9 +28,6 @@ def resolve_form(output: str) -> str:
     if output != "auto":
         return output
     return "table" if sys.stdout.isatty() else "json"
-
-
-Rows = Sequence[Mapping[str, Any]]
 
 
 def show(ctx: click.Context, document: Any, rows: Rows | None = None, brief: Rows | None = None) -> None:
@@ -77,35 +75,4 @@ FOLDED_COLUMNS = ("target", "ttl", "value")
 
 
 def _table(rows: Rows, width: int | None = None) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    if not rows:
-        click.echo("nothing")
-        return
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for column in columns:
-        numbers = all(type(row.get(column)) in (int, float) for row in rows)
-        table.add_column(
-            column, no_wrap=column not in FOLDED_COLUMNS, overflow="fold", justify="right" if numbers else "left"
-        )
-    for row in rows:
-        # Text and not str: users' names may look like rich's markup.
-        table.add_row(*(Text(cell(row.get(column))) for column in columns))
-    Console(highlight=False, width=width).print(table)
-
-
-def cell(value: Any) -> str:
-    """Format a value for a table: empty for null, yes and no, lists with commas."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list):
-        return ", ".join(cell(part) for part in value)
-    if isinstance(value, Mapping):
-        return msgspec.json.encode(value).decode()
-    return str(value)
+    click.echo("\n".join(draw_table(rows, FOLDED_COLUMNS, width)) if rows else "nothing")

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from mayflydb.cli.admin import admin_client, ask_to_confirm, check_with
+from mayflydb.cli.long_requests import post_with_progress, report_purge
 from mayflydb.cli.output import output_option, show
 from mayflydb.cli.units import UNITS
 from mayflydb.model.durations import parse_span
@@ -173,9 +174,9 @@ def set_(ctx: click.Context, /, target: str, yes: bool, **wanted: Any) -> None:
     kind = "column" if _names_table(target) else "index"
     of = f"{kind} {ahead['index']} of {target}" if "index" in ahead else target
     change = f"{of} from {_format_seconds(ahead['current'])} to {_format_seconds(ahead['proposed'])}"
-    counts = (
-        f"{ahead['expire_now']} of {ahead['records']} would expire now, {ahead['expire_within']['1h']} within the hour"
-    )
+    about = "" if ahead["exact"] else "about "
+    hour = ahead["expire_within"]["1h"]
+    counts = f"{about}{ahead['expire_now']} of {ahead['records']} would expire now, {hour} within the hour"
     back = f", {ahead['reappear_now']} hidden ones would come back" if ahead["reappear_now"] else ""
     ask_to_confirm(f"Set {change}? {counts}{back}.", yes=yes)
     show(ctx, admin.post("ttl/set", body))
@@ -281,4 +282,5 @@ def resume(ctx: click.Context, target: str | None, notice: str | None, dry_run: 
 @click.pass_context
 def purge(ctx: click.Context, target: str | None) -> None:
     """Purge what is due now, whatever the schedule. Only records that have expired are touched."""
-    show(ctx, admin_client(ctx).post("purge", {"target": target} if target else {}))
+    body = {"target": target} if target else {}
+    show(ctx, post_with_progress(ctx, "purge", "purge", body, report_purge(target)))

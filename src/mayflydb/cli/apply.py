@@ -1,0 +1,48 @@
+"""`mayfly apply`: makes what resource documents describe, on a running server."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from mayflydb.cli.admin import CommandFailed, admin_client
+from mayflydb.cli.output import output_option, show
+from mayflydb.model.errors import MayflyError
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path))
+@output_option
+@click.pass_context
+def apply(ctx: click.Context, paths: tuple[Path, ...]) -> None:
+    """Make the databases, containers, tables and records that files, or the files of a folder, describe.
+
+    Files are JSON, TOML or YAML, or YQL. Applied again, a file changes nothing: what is there with the same content stays as old
+    as it is.
+    """
+    from mayflydb.admin import resource_files, resources
+
+    client = admin_client(ctx)
+    found: dict[str, str] = {}
+    records: dict[str, Counter[str]] = {}
+    now = ""
+    try:
+        for path in resource_files.find(list(paths)):
+            for piece in resources.pieces(resource_files.read(path)):
+                answer: dict[str, Any] = client.post("apply", msgspec.to_builtins(piece))
+                now = answer["now"]
+                for target, result in answer["resources"].items():
+                    found.setdefault(target, result)
+                for target, counts in answer["records"].items():
+                    records.setdefault(target, Counter()).update(counts)
+    except MayflyError as error:
+        raise CommandFailed(error.message, hint=str(error.detail.get("hint", ""))) from error
+    except OSError as error:
+        raise CommandFailed(f"{error.filename}: {error.strerror}") from error
+    rows = [{"target": target, "result": result, **records.get(target, {})} for target, result in found.items()]
+    rows += [{"target": target, "result": "", **counts} for target, counts in records.items() if target not in found]
+    show(ctx, {"now": now, "resources": found, "records": records}, rows)

@@ -1,0 +1,67 @@
+"""Tables and lines of progress, as drawn."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from mayflydb.cli.progress import ProgressLine, describe
+from mayflydb.cli.tables import columns_of, draw_table
+
+ROWS = [
+    {"target": "cosmos:shop/sessions", "ttl": "60s", "records": 1204, "paused": False},
+    {"target": "mongo:лавка.корзины", "ttl": "until 0s, _ts 300s", "records": 7, "paused": True},
+]
+
+
+def test_numbers_stand_right_and_words_left() -> None:
+    assert draw_table(ROWS, width=80) == [
+        "target                ttl                 records  paused",
+        "─" * 57,
+        "cosmos:shop/sessions  60s                    1204  no",
+        "mongo:лавка.корзины   until 0s, _ts 300s        7  yes",
+    ]
+
+
+def test_folded_columns_are_broken_and_others_are_not() -> None:
+    lines = draw_table(ROWS, ("target", "ttl"), 46)
+    assert max(map(columns_of, lines)) <= 46
+    assert [line.split() for line in lines[2:4]] == [["cosmos:sh", "60s", "1204", "no"], ["op/sessio"]]
+    assert "1204" in "".join(lines) and "until 0s, _ts" in "".join(lines)
+
+
+def test_wide_characters_count_twice_and_controls_are_shown() -> None:
+    lines = draw_table([{"a": "寿命", "b": "x"}, {"a": "\x1b[2J", "b": "y"}], width=80)
+    assert lines[2] == "寿命     x" and lines[3] == "\\x1b[2J  y"
+
+
+def test_an_amount_of_work() -> None:
+    assert (
+        describe("export", "records", 250, 1000, 4.0)
+        == "export  [######..................]  250 of 1,000 records, 12 s left"
+    )
+    assert describe("advance", "deaths", 1204, None, 2.6) == "advance  1,204 deaths, 3 s"
+
+
+class Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_short_work_says_nothing_and_long_work_cleans_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("mayflydb.cli.progress.time.monotonic", lambda: now[0])
+    screen = Screen()
+    with ProgressLine("copy", out=screen) as line:
+        line.update(1, 10)
+        now[0] = 1.9
+        line.update(2, 10)
+        assert screen.getvalue() == ""
+        now[0] = 2.5
+        line.update(5, 10)
+        assert "5 of 10 records" in screen.getvalue()
+    assert screen.getvalue().rpartition("\r")[2] == "" and screen.getvalue().split("\r")[-2].strip() == ""
+    with ProgressLine("copy", patience=0, out=io.StringIO()) as line:
+        line.update(5, 10)
+        line.say("waiting")
