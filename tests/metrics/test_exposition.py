@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -18,11 +19,11 @@ import mayflydb
 from mayflydb.admin.operations import Admin
 from mayflydb.clock import SystemClock, wall_us
 from mayflydb.embedded import RunningServer
-from mayflydb.metrics import exposition
+from mayflydb.metrics import exposition, requests
 from mayflydb.model.instant import DAY, SECOND, from_rfc3339
 from served import START, Http, port_of
 
-NAME = re.compile(r"(mayfly|SchemeShard|erase_rows)_[A-Za-z_]+")
+NAME = re.compile(r"(mayfly|process|SchemeShard|erase_rows)_[A-Za-z_]+")
 START_SECONDS = from_rfc3339(START) // SECOND
 
 
@@ -112,21 +113,23 @@ def test_containers_beyond_the_labelled_ones_are_combined(
 
 
 def test_a_sample_without_help_is_refused_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def samples(admin: object) -> list[exposition.Sample]:
+    async def samples(admin: object) -> list[requests.Sample]:
         return [("mayfly_ready", {}, 1), ("mayfly_unheard_of", {}, 1)]
 
+    monkeypatch.setattr(exposition, "count_requests", lambda requests: [])
     for source in ("_clock", "_disk", "_queries", "_loop", "_containers", "_background_removal", "_budgets"):
         monkeypatch.setattr(exposition, source, samples)
-    with pytest.raises(LookupError, match="mayfly_unheard_of has no row in _HELP"):
-        asyncio.run(exposition.render_metrics(cast("Admin", None)))
+    with pytest.raises(LookupError, match="mayfly_unheard_of has no row in HELP"):
+        asyncio.run(exposition.render_metrics(cast("Admin", SimpleNamespace(engine=SimpleNamespace(requests=None)))))
 
 
 def test_each_name_has_a_row_of_help_and_a_sample() -> None:
     names = Counter(
         node.value
-        for node in ast.walk(ast.parse(inspect.getsource(exposition)))
+        for module in (exposition, requests)
+        for node in ast.walk(ast.parse(inspect.getsource(module)))
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and NAME.fullmatch(node.value)
     )
-    assert set(names) == set(exposition._HELP), "_HELP of metrics/exposition.py"
-    assert [name for name, count in names.items() if count == 1] == [], "a sample in metrics/exposition.py"
-    assert all(kind in ("gauge", "counter") for kind, _ in exposition._HELP.values())
+    assert set(names) == set(exposition.HELP), "HELP of metrics/exposition.py"
+    assert [name for name, count in names.items() if count == 1] == [], "a sample in metrics"
+    assert all(kind in ("gauge", "counter", "histogram") for kind, _ in exposition.HELP.values())

@@ -9,6 +9,7 @@ from mayflydb.admin.operations import Admin
 from mayflydb.admin.targets import ContainerTarget
 from mayflydb.clock import SystemClock, wall_us
 from mayflydb.engine.runs import last_run, next_run
+from mayflydb.metrics.requests import Sample, count_requests, measure_process
 from mayflydb.model.errors import Unavailable
 from mayflydb.model.instant import SECOND, Instant, Span
 from mayflydb.version import __version__
@@ -18,7 +19,7 @@ MAX_LABELLED_CONTAINERS = 200
 """Containers with a time series of their own. A monitoring system pays for each series; the rest are added up."""
 
 # The names are a contract with dashboards. Those without the prefix mayfly_ are YDB's own.
-_HELP: dict[str, tuple[str, str]] = {
+HELP: dict[str, tuple[str, str]] = {
     "mayfly_build_info": ("gauge", "The version that runs."),
     "mayfly_ready": ("gauge", "1 while the server answers."),
     "mayfly_clock_virtual": ("gauge", "1 while people hold the clock."),
@@ -50,6 +51,13 @@ _HELP: dict[str, tuple[str, str]] = {
     "mayfly_budget_limit": ("gauge", "What all clients together may have: bytes, or a number."),
     "mayfly_budget_used": ("gauge", "What they have of it now."),
     "mayfly_budget_refused_total": ("counter", "Refusals for this limit since the server started."),
+    "mayfly_requests_total": ("counter", "Requests since the server started, by operation and status."),
+    "mayfly_request_duration_seconds": ("histogram", "Seconds from a request's arrival to its answer."),
+    "mayfly_connections": ("gauge", "Open connections."),
+    "process_cpu_seconds_total": ("counter", "Processor time of the process, user and system."),
+    "process_resident_memory_bytes": ("gauge", "Memory of the process."),
+    "process_open_fds": ("gauge", "Open file descriptors."),
+    "process_max_fds": ("gauge", "The most file descriptors that it may open."),
     "mayfly_slow_requests_total": ("counter", "Requests that took at least --slow-request; the log has each."),
     "mayfly_items": ("gauge", "Records that are visible."),
     "mayfly_ttl_default_seconds": ("gauge", "The default ttl; -1 without a default, absent while off."),
@@ -83,17 +91,24 @@ _COMBINED_BY_MINIMUM = (
 )
 """Of containers beyond MAX_LABELLED_CONTAINERS the least value is shown."""
 
+_PROTOCOL_OF_CONNECTIONS = {
+    "connections": "http",
+    "mongo_connections": "mongo",
+    "ydb_connections": "ydb",
+    "ydb_tls_connections": "ydbs",
+}
+"""The protocol by the name of the limit of its connections."""
+
 LAG_RANGES = (0, 900, 1800, 3600, 7200, 14400, 28800, 57600, 86400)
 """Upper bounds in seconds of the lags that YDB's SchemeShard counts partitions by."""
 
-Sample = tuple[str, dict[str, str], float]
 Labels = tuple[tuple[str, str], ...]
 
 
 async def render_metrics(admin: Admin) -> str:
-    """Return all metrics with help and type. LookupError for a sample whose metric has no row in `_HELP`."""
+    """Return all metrics with help and type. LookupError for a sample whose metric has no row in `HELP`."""
     # The format wants all samples of a metric behind its help, so they are sorted by metric here.
-    lines = {family: [f"# HELP {family} {text}", f"# TYPE {family} {kind}"] for family, (kind, text) in _HELP.items()}
+    lines = {family: [f"# HELP {family} {text}", f"# TYPE {family} {kind}"] for family, (kind, text) in HELP.items()}
     for sample in (
         *await _clock(admin),
         *await _disk(admin),
@@ -102,10 +117,14 @@ async def render_metrics(admin: Admin) -> str:
         *await _containers(admin),
         *await _background_removal(admin),
         *await _budgets(admin),
+        *count_requests(admin.engine.requests),
+        *measure_process(),
     ):
-        if sample[0] not in lines:
-            raise LookupError(f"the metric {sample[0]} has no row in _HELP")
-        lines[sample[0]].append(_line(*sample))
+        # The samples of a histogram have names of their own: its name and _bucket, _sum or _count.
+        family = sample[0] if sample[0] in lines else sample[0].rpartition("_")[0]
+        if family not in lines:
+            raise LookupError(f"the metric {sample[0]} has no row in HELP")
+        lines[family].append(_line(*sample))
     return "\n".join(line for family in lines.values() for line in family) + "\n"
 
 
@@ -177,6 +196,8 @@ async def _budgets(admin: Admin) -> list[Sample]:
             ("mayfly_budget_used", budget, quota.used),
             ("mayfly_budget_refused_total", budget, quota.refused),
         ]
+        if quota.name in _PROTOCOL_OF_CONNECTIONS:
+            samples.append(("mayfly_connections", {"protocol": _PROTOCOL_OF_CONNECTIONS[quota.name]}, quota.used))
     return samples
 
 
