@@ -18,8 +18,15 @@ PAGES = {
     "overview": "/_explorer/",
     "items": f"{BASE}/items",
     "item": f"{BASE}/item?id=1&pk=%22a%22",
+    "upload": f"{BASE}/upload",
+    "query": f"{BASE}/query",
+    "new-container": "/_explorer/new-container",
     "settings": f"{BASE}/settings",
     "documents": "/_explorer/mongo/app/otps/documents",
+    "document": "/_explorer/mongo/app/otps/document?id=1",
+    "new-collection": "/_explorer/new-collection",
+    "indexes": "/_explorer/mongo/app/otps/indexes",
+    "mongo query": "/_explorer/mongo/app/otps/query",
     "rows": "/_explorer/ydb/local/carts/rows",
     "error": f"{BASE}/items?after=x",
 }
@@ -35,6 +42,7 @@ def filled(shop: DatabaseProxy, server: RunningServer) -> None:
         client.app.otps.create_index("at", expireAfterSeconds=5)
         client.app.otps.create_index("_ts", expireAfterSeconds=7200)
         client.app.otps.insert_one({"_id": "an-id-without-any-place-to-break-it-" * 3, "ttl": "x"})
+        client.app.otps.insert_one({"_id": 1})
     with server.ydb.driver() as driver, ydb.QuerySessionPool(driver) as pool:
         column = "a_column_without_any_place_to_break_it_" * 3
         pool.execute_with_retries("DROP TABLE IF EXISTS carts")
@@ -60,7 +68,7 @@ def test_axe_finds_nothing(filled: None, watched: Watched, axe: str) -> None:
     page.get_by_test_id("CommandBar/Button:Save").click()
     expect(page.get_by_test_id("CommandBar/Button:Save")).to_have_text("Save and expire 1")
     found["asked"] = faults(page, axe)
-    for tab in ("ScaleTab", "IndexingPolicyTab"):
+    for tab in ("ScaleTab", "IndexingPolicyTab", "PartitionKeyTab", "ConflictResolutionTab"):
         page.get_by_test_id(f"settings-tab-header/{tab}").click()
         found[tab] = faults(page, axe)
     assert {name: what for name, what in found.items() if what} == {}
@@ -73,6 +81,8 @@ def faults(page: Any, axe: str) -> list[str]:
     page.evaluate(axe)
     violations = page.evaluate("async () => (await axe.run()).violations")
     page.emulate_media(color_scheme="dark")
+    # The editor takes the colours of the other scheme with the next frame.
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     violations += page.evaluate(
         "async () => (await axe.run({runOnly: ['color-contrast', 'link-in-text-block']})).violations"
     )
@@ -88,6 +98,18 @@ def test_a_narrow_window(filled: None, watched: Watched) -> None:
         page.goto(address)
         widths[name] = page.evaluate("() => document.documentElement.scrollWidth")
     assert widths == dict.fromkeys(PAGES, 320)
+    # The page begins with the page: the menu is closed, and opens.
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto("/_explorer/")
+    node, menu = page.get_by_test_id("TreeNode:shop/sessions"), page.locator("summary", has_text="Menu")
+    expect(node).to_be_hidden()
+    expect(page.get_by_role("heading", name="Overview")).to_be_in_viewport()
+    menu.press("Enter")
+    expect(node).to_be_visible()
+    page.set_viewport_size({"width": 1280, "height": 844})
+    expect(menu).to_be_hidden()
+    expect(node).to_be_visible()
+    page.set_viewport_size({"width": 320, "height": 640})
     page.goto(PAGES["settings"])
     page.get_by_test_id("ttl-input").fill("3600")
     page.get_by_test_id("CommandBar/Button:Save").click()

@@ -236,7 +236,7 @@ def test_keyboard_alone(sessions: ContainerProxy, page: Page) -> None:
     fill(sessions)
     page.goto("/")
     reach(page, '[role="treeitem"]')
-    for key in ("ArrowDown", "ArrowRight", "ArrowDown", "ArrowDown", "Enter"):
+    for key in ("ArrowDown", "ArrowRight", "ArrowDown", "ArrowDown", "ArrowDown", "Enter"):
         page.keyboard.press(key)
     expect(page).to_have_url(re.compile(r"/settings$"))
     reach(page, '[aria-label="ttl-off-option"]')
@@ -252,7 +252,8 @@ def test_keyboard_alone(sessions: ContainerProxy, page: Page) -> None:
     reach(page, "#tab-settings")
     page.keyboard.press("ArrowRight")
     expect(page.locator("#indexingPolicy")).to_be_visible()
-    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
     expect(page.get_by_test_id("manual-throughput-input")).to_be_visible()
 
 

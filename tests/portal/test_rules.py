@@ -6,7 +6,8 @@ import pytest
 
 from mayflydb.model.instant import DAY, HOUR, MINUTE, SECOND
 from mayflydb.portal import words
-from mayflydb.portal.form import format_question, is_agreed, read_seconds
+from mayflydb.portal.cosmos.form import read_seconds
+from mayflydb.portal.forms import format_question, is_agreed
 
 MAX = 2_147_483_647
 

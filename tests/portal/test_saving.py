@@ -10,8 +10,8 @@ import pytest
 
 from mayflydb.http.messages import Response
 from mayflydb.model.errors import MayflyError, PreconditionFailed
-from mayflydb.portal.container import Container, Containers
-from mayflydb.portal.form import Offer, stored_fields
+from mayflydb.portal.cosmos.containers import Container, Containers
+from mayflydb.portal.cosmos.form import Offer, stored_fields
 
 BODY = {"id": "c", "_etag": '"1"', "indexingPolicy": {"indexingMode": "consistent"}, "partitionKey": {"paths": ["/pk"]}}
 OFFER = {"id": "o", "content": {"offerThroughput": 400}}

@@ -1,53 +1,123 @@
-"""The first page: all databases and containers, their counts, and the number of records that expire soon."""
+"""The first page: all databases and containers, their counts, the forecast of expiries, and the latest of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from mayflydb.admin.operations import Admin
-from mayflydb.admin.requests import Forecast
+from mayflydb.admin.requests import DueList, Forecast, parse_moment
+from mayflydb.model.record import Expiry
 from mayflydb.portal import words
+from mayflydb.portal.events import describe_expiries, read_latest
+from mayflydb.portal.forecast import HORIZONS, check_horizon, plot_forecast
 from mayflydb.portal.shell import Shell, build_branch, json_response
+
+JUST_EXPIRED: Final = 10
+"""Lines of the list of the latest expiries."""
+
+PENDING: Final = 5
+"""Lines of it that records may take which have expired and are not yet purged."""
+
+COUNTED: Final = 1000
+"""The latest expiries that are counted by cause."""
+
+MAX_DUE: Final = 200
+"""Records on the page of what is due within a span."""
+
+CAUSES: Final[Mapping[str, str]] = {
+    "default": "default TTL",
+    "item": "own ttl",
+    "index": "TTL index",
+    "column": "TTL column",
+}
 
 
 class OverviewPage:
-    """Totals, and a line for each container."""
+    """Totals, the forecast, and a line for each container."""
 
     def __init__(self, admin: Admin, shell: Shell) -> None:
         self._admin = admin
         self._shell = shell
 
     async def show(self, request: Request) -> Response:
-        """Show the page."""
-        return await self._shell.page(request, "overview.html", await self._content())
+        """Show the page. `horizon` of the address: the span of the forecast."""
+        horizon = check_horizon(request.query_params.get("horizon", "1h"))
+        return await self._shell.page(request, "overview.html", await self._content(horizon), large=True)
 
-    async def show_json(self) -> Response:
+    async def show_json(self, request: Request) -> Response:
         """Return the same as JSON, in the admin API's form."""
+        horizon = check_horizon(request.query_params.get("horizon", "1h"))
         listing = await self._admin.reports.list_containers()
-        return json_response(listing | {"forecast": await self._forecast()})
+        return json_response(listing | {"forecast": await self._forecast(horizon)})
 
-    async def _forecast(self) -> dict[str, Any]:
-        return await self._admin.reports.forecast(Forecast(horizon="1h", buckets=1))
+    async def show_due(self, request: Request) -> Response:
+        """Show the records that are due after `from` and up to `to` of the address."""
+        listing = await self._list_due(request)
+        rows = [row | {"deadline": words.readable(row["deadline"])} for row in listing["records"]]
+        since, to = (request.query_params.get(name) for name in ("from", "to"))
+        span = " ".join(f"{word} {words.readable(when)}" for word, when in (("after", since), ("up to", to)) if when)
+        content = {"rows": rows, "span": span, "most": MAX_DUE}
+        return await self._shell.page(request, "due.html", content, large=True)
 
-    async def _content(self) -> dict[str, Any]:
+    async def show_due_json(self, request: Request) -> Response:
+        """Return the same as JSON."""
+        return json_response(await self._list_due(request))
+
+    async def _list_due(self, request: Request) -> dict[str, Any]:
+        query = request.query_params
+        return await self._admin.reports.list_due(
+            DueList(query.get("target") or None, query.get("from"), query.get("to"), MAX_DUE)
+        )
+
+    async def _forecast(self, horizon: str) -> dict[str, Any]:
+        return await self._admin.reports.forecast(Forecast(horizon=horizon, buckets=HORIZONS[horizon][0]))
+
+    async def _content(self, horizon: str) -> dict[str, Any]:
         names = {node.id: node.name for _, node in await self._admin.targets.list_databases()}
-        shown = {row["target"]: row for row in (await self._admin.reports.list_containers())["targets"]}
+        listing = await self._admin.reports.list_containers()
+        shown = {row["target"]: row for row in listing["targets"]}
         rows = []
         for container in await self._admin.targets.list_containers():
             row, database = shown.get(container.target), names.get(container.node.parent)
             # Each list is read by itself, so a container may have been created or dropped between two of them.
             if row is not None and database is not None:
                 rows.append({**row, "database": database, "way": build_branch(container), "ttl": _time_to_live(row)})
+        forecast = await self._forecast(horizon)
+        soon = forecast if horizon == "1h" else await self._forecast("1h")
+        pending = (await self._admin.reports.list_due(DueList(to=listing["now"], limit=PENDING)))["records"]
+        oldest = parse_moment(listing["now"]) - parse_moment(pending[0]["deadline"]) if pending else 0
         figures = {
-            "Live items": sum(row["records"] for row in rows),
-            "Expire in the next hour": (await self._forecast())["in_horizon"],
-            "Expired, not yet purged": sum(row["due"] for row in rows),
+            "Live items": words.number(sum(row["records"] for row in rows)),
+            "Expire in the next hour": words.number(soon["in_horizon"]),
+            "Expired, not yet purged": words.number(sum(row["due"] for row in rows)),
+            "Purge lag of the oldest": words.short_span(oldest) if pending else "none",
         }
-        return {"rows": rows, "figures": figures, "empty": [name for name in names.values() if not _has(rows, name)]}
+        latest = await read_latest(self._admin, COUNTED)
+        gone = await describe_expiries(self._admin, latest[: JUST_EXPIRED - len(pending)])
+        return {
+            "rows": rows,
+            "figures": figures,
+            "empty": [name for name in names.values() if not _has(rows, name)],
+            "plot": plot_forecast(horizon, forecast),
+            "expired": [_pending_line(row) for row in reversed(pending)] + gone,
+            "causes": _count_causes(latest),
+            "counted": len(latest),
+        }
+
+
+def _pending_line(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {**row, "due": words.readable(row["deadline"]), "purged": "pending"}
+
+
+def _count_causes(latest: Sequence[Expiry]) -> list[tuple[str, int, float]]:
+    """Return each cause, its number of deaths, and its part of them in percent; the most frequent first."""
+    counts = Counter(event.cause for event in latest).most_common()
+    return [(CAUSES.get(cause, cause), count, round(100 * count / len(latest), 1)) for cause, count in counts]
 
 
 def _time_to_live(row: Mapping[str, Any]) -> str:

@@ -2,59 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import Any, Final
-from urllib.parse import parse_qsl, quote
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from mayflydb.admin.operations import Admin
 from mayflydb.admin.problems import CONTENT_TYPE, STATUS, problem_of
-from mayflydb.engine.timekeeper import Verdict
-from mayflydb.model.durations import parse_span
-from mayflydb.model.errors import BadRequest, MayflyError
-from mayflydb.portal import words
-from mayflydb.portal.container import Containers
-from mayflydb.portal.cosmos import Cosmos
-from mayflydb.portal.documents import DocumentsPage
-from mayflydb.portal.items import ItemsPage
+from mayflydb.admin.wires import Wires
+from mayflydb.model.errors import MayflyError
+from mayflydb.portal.clock import ClockPage
+from mayflydb.portal.cosmos.routes import cosmos_routes
+from mayflydb.portal.events import EventsPage
+from mayflydb.portal.mongo.routes import mongo_routes
 from mayflydb.portal.overview import OverviewPage
-from mayflydb.portal.rows import RowsPage
-from mayflydb.portal.settings import SettingsPage
-from mayflydb.portal.shell import Shell, Visit, keep_message
+from mayflydb.portal.shell import Shell
+from mayflydb.portal.snapshots import SnapshotsPage
 from mayflydb.portal.static import Static
-
-PageHandler = Callable[[Visit], Awaitable[Response]]
-
-STEPS: Final = {"+1 min": "1m", "+1 h": "1h", "+1 day": "1d"}
+from mayflydb.portal.ydb.routes import ydb_routes
 
 
-def pages_app(admin: Admin, cosmos: Cosmos) -> ASGIApp:
+def pages_app(admin: Admin, wires: Wires) -> ASGIApp:
     """Build the application of all pages."""
-    shell, static = Shell(admin), Static()
-    overview = OverviewPage(admin, shell)
-
-    async def clock(request: Request) -> Response:
-        sent = await _read_form(request)
-        return keep_message(RedirectResponse(_return_address(sent), 303), await _move_clock(admin, sent.get("by", "")))
+    static = Static()
+    shell = Shell(admin, static)
+    overview, events = OverviewPage(admin, shell), EventsPage(admin, shell)
+    clock, snapshots = ClockPage(admin, shell), SnapshotsPage(admin, shell)
 
     async def file(request: Request) -> Response:
         return static.answer(request, request.path_params["name"])
 
-    async def overview_json(request: Request) -> Response:
-        return await overview.show_json()
-
     routes = [
         *(Route(path, overview.show) for path in ("/", "/_explorer/", "/_explorer/index.html")),
-        Route("/_explorer/index.json", overview_json),
-        Route("/_explorer/clock", clock, methods=["POST"]),
-        Route("/_explorer/static/{name}", file),
-        *_container_routes(admin, shell, Containers(cosmos)),
+        Route("/_explorer/index.json", overview.show_json),
+        Route("/_explorer/due", overview.show_due),
+        Route("/_explorer/due.json", overview.show_due_json),
+        Route("/_explorer/events", events.show),
+        Route("/_explorer/events.json", events.show_json),
+        Route("/_explorer/events.jsonl", events.download),
+        Route("/_explorer/clock", clock.show),
+        Route("/_explorer/clock", clock.move, methods=["POST"]),
+        Route("/_explorer/clock.json", clock.show_json),
+        Route("/_explorer/snapshots", snapshots.show),
+        Route("/_explorer/snapshots", snapshots.submit, methods=["POST"]),
+        Route("/_explorer/snapshots.json", snapshots.show_json),
+        Route("/_explorer/static/{name:path}", file),
+        *cosmos_routes(admin, shell, wires.cosmos),
+        *mongo_routes(admin, shell, wires.mongo),
+        *ydb_routes(admin, shell, wires.ydb),
     ]
 
     async def answer_failure(request: Request, error: Exception) -> Response:
@@ -73,84 +72,3 @@ def pages_app(admin: Admin, cosmos: Cosmos) -> ASGIApp:
 
     handlers: Any = {MayflyError: answer_failure, HTTPException: answer_refusal}
     return Starlette(routes=routes, exception_handlers=handlers)
-
-
-def _container_routes(admin: Admin, shell: Shell, containers: Containers) -> Iterator[Route]:
-    """Yield the routes of a container's pages, for each protocol."""
-    items, settings = ItemsPage(admin, shell, containers), SettingsPage(admin, shell, containers)
-    documents, rows = DocumentsPage(admin, shell), RowsPage(admin, shell)
-
-    async def submit(visit: Visit) -> Response:
-        return await settings.submit(visit, await _read_form(visit.request))
-
-    async def submit_rows(visit: Visit) -> Response:
-        return await rows.submit(visit, await _read_form(visit.request))
-
-    def page(space: str, name: str, answer: PageHandler, method: str = "GET") -> Route:
-        async def answer_page(request: Request) -> Response:
-            database, container = request.path_params["database"], request.path_params["container"]
-            target = await admin.targets.resolve_names(space, database, container)
-            return await answer(Visit(request, target, database))
-
-        return Route(f"/_explorer/{space}/{{database}}/{{container}}/{name}", answer_page, methods=[method])
-
-    yield page("cosmos", "items", items.show)
-    yield page("cosmos", "items.json", items.show_json)
-    yield page("cosmos", "item", items.show_item)
-    yield page("cosmos", "item.json", items.show_item_json)
-    yield page("cosmos", "settings", settings.show)
-    yield page("cosmos", "settings", submit, "POST")
-    yield page("cosmos", "settings.json", settings.show_json)
-    yield page("mongo", "documents", documents.show)
-    yield page("mongo", "documents.json", documents.show_json)
-    yield page("mongo", "pass", documents.run_pass, "POST")
-
-    def path_page(name: str, answer: PageHandler, method: str = "GET") -> Route:
-        async def answer_page(request: Request) -> Response:
-            target = await admin.targets.resolve_container(f"ydb:/{quote(request.path_params['path'])}")
-            return await answer(Visit(request, target, target.database))
-
-        return Route(f"/_explorer/ydb/{{path:path}}/{name}", answer_page, methods=[method])
-
-    yield path_page("rows", rows.show)
-    yield path_page("rows", submit_rows, "POST")
-    yield path_page("rows.json", rows.show_json)
-    yield path_page("pass", rows.run_pass, "POST")
-
-
-async def _read_form(request: Request) -> dict[str, str]:
-    try:
-        text = (await request.body()).decode()
-    except UnicodeDecodeError:
-        raise BadRequest("a form is sent in UTF-8") from None
-    return dict(parse_qsl(text, keep_blank_values=True))
-
-
-def _return_address(sent: dict[str, str]) -> str:
-    """Return the path of the form's page. Only a path of these pages is accepted, so that no form redirects to another site."""
-    back = sent.get("back", "")
-    # A backslash is refused: browsers read it as a slash.
-    return back if back.startswith("/_explorer/") and "\\" not in back else "/_explorer/"
-
-
-VERDICTS: Mapping[str, Verdict] = {"accept": "accept", "reject": "reject"}
-
-
-async def _move_clock(admin: Admin, by: str) -> str:
-    """Move the clock as a button says, and return the message about it."""
-    if by == "resume":
-        await admin.clock.resume()
-        return "The clock ticks"
-    if by == "freeze":
-        await admin.clock.freeze()
-        return "The clock stands still"
-    if (verdict := VERDICTS.get(by)) is not None:
-        shown = await admin.clock.settle(verdict)
-        return f"The {'later' if by == 'accept' else 'earlier'} time holds: it is {shown['now']}"
-    if by not in (*STEPS, "next"):
-        raise BadRequest(f"the clock has no button {by!r}")
-    done = await admin.clock.advance(parse_span(STEPS[by]) if by in STEPS else None)
-    length = words.seconds(int(done["advanced_seconds"]))
-    if by == "next" and not done["advanced_seconds"]:
-        return "Nothing is going to expire"
-    return f"Advanced {length}: {words.number(done['expired'])} expired, {words.number(done['purged'])} purged"

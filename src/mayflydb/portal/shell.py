@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+import re
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
@@ -17,6 +21,7 @@ from mayflydb.admin.targets import ContainerTarget
 from mayflydb.clock import Jump
 from mayflydb.model.instant import SECOND
 from mayflydb.portal import words
+from mayflydb.portal.static import Static
 from mayflydb.version import __version__
 
 DIRECTORY = Path(__file__).parent
@@ -30,8 +35,13 @@ HEADERS = {
     "referrer-policy": "same-origin",
     "cache-control": "no-store",
 }
+EDITOR = "vendor/editor.js"
 MESSAGE_COOKIE = "mayfly-said"
 """The cookie that carries one message over the redirect after a form."""
+
+_CHANGING_FORM = re.compile(
+    r'<form\b(?=[^>]*\bmethod="post")(?![^>]*\baction="/_explorer/logout")[^>]*>(.*?)</form>', re.DOTALL
+)
 
 
 class Visit(msgspec.Struct, frozen=True):
@@ -49,6 +59,10 @@ class Visit(msgspec.Struct, frozen=True):
     def address(self) -> str:
         """The path below which the container's pages lie."""
         return container_address(self.container.front_end.space, self.database, self.name)
+
+
+PageHandler = Callable[[Visit], Awaitable[Response]]
+"""Answers a request for a page."""
 
 
 class Branch(msgspec.Struct, frozen=True):
@@ -77,8 +91,9 @@ TITLES = {"cosmos": "Cosmos NoSQL", "mongo": "MongoDB", "ydb": "YDB"}
 class Shell:
     """Renders pages."""
 
-    def __init__(self, admin: Admin) -> None:
+    def __init__(self, admin: Admin, static: Static) -> None:
         self._admin = admin
+        self._static = static
         self._templates = Environment(
             loader=FileSystemLoader(DIRECTORY / "templates"),
             autoescape=True,
@@ -88,15 +103,28 @@ class Shell:
         )
         self._templates.filters["number"] = words.number
         self._templates.filters["items"] = words.items
+        self._templates.filters["address"] = partial(quote, safe="", errors="surrogatepass")
         # Compiled here, in the thread that loads the pages, and not at first use in the event loop.
         for name in self._templates.list_templates():
             self._templates.get_template(name)
 
     async def page(
-        self, request: Request, template: str, content: Mapping[str, Any], status: int = 200, said: str = ""
+        self,
+        request: Request,
+        template: str,
+        content: Mapping[str, Any],
+        status: int = 200,
+        said: str = "",
+        *,
+        large: bool = False,
     ) -> Response:
-        """Render a page. `said`: the message at its head; empty: the message that the last form left in a cookie."""
+        """Render a page. `said`: the message at its head; empty: the message that the last form left in a cookie.
+
+        `large`: it has many lines, and is rendered on a thread.
+        """
         kept = unquote(request.cookies.get(MESSAGE_COOKIE, ""))
+        # The styles that the editor makes while it runs carry this word; no other style of a page is accepted.
+        nonce = secrets.token_urlsafe(16)
         shell = {
             "version": __version__,
             "storage": self._admin.info(None)["storage"],
@@ -106,13 +134,23 @@ class Shell:
             "here": request.url.path,
             "again": request.url.path + (f"?{request.url.query}" if request.url.query else ""),
             "said": said or kept,
+            "session": request.scope.get("mayfly.role", ""),
+            "may_write": request.scope.get("mayfly.role") != "read-only",
+            "nonce": nonce,
+            "editor_built": self._static.has(EDITOR),
         }
-        text = self._templates.get_template(template).render(shell | dict(content))
+        render = self._renderer(template, may_write=bool(shell["may_write"]))
+        text = await asyncio.to_thread(render, shell | dict(content)) if large else render(shell | dict(content))
+        policy = f"{CONTENT_SECURITY_POLICY}; style-src 'self' 'nonce-{nonce}'"
         # A stored text may hold half of a surrogate pair, which UTF-8 cannot encode.
-        response = HTMLResponse(text.encode("utf-8", "replace"), status, HEADERS)
+        response = HTMLResponse(text.encode("utf-8", "replace"), status, HEADERS | {"content-security-policy": policy})
         if kept:
             response.delete_cookie(MESSAGE_COOKIE, path="/", httponly=True, samesite="strict")
         return response
+
+    def _renderer(self, template: str, *, may_write: bool) -> Callable[[dict[str, Any]], str]:
+        render = self._templates.get_template(template).render
+        return render if may_write else lambda content: lock_forms(render(content))
 
     async def clock(self) -> dict[str, Any]:
         """Return the state of the clock, and whether the page offers to move it."""
@@ -147,6 +185,14 @@ class Shell:
         return [tree for tree in trees.values() if tree.databases or tree.space == "cosmos"]
 
 
+def lock_forms(page: str) -> str:
+    """Return a page whose forms that change something show their contents, and can neither be filled in nor sent.
+
+    Forms are not nested, and stored texts are escaped, so that no text of a record looks like a form.
+    """
+    return _CHANGING_FORM.sub(r'<fieldset class="locked" disabled>\1</fieldset>', page)
+
+
 def _describe_jump(jump: Jump) -> dict[str, str]:
     """Return both times, what happens now, and the times that each button takes as right."""
     host, time = words.moment(jump.host), words.moment(jump.time)
@@ -164,11 +210,21 @@ def build_branch(container: ContainerTarget) -> Branch:
     node, space = container.node, container.front_end.space
     base = container_address(space, container.database, node.name)
     if space == "mongo":
-        return Branch(node.name, base, f"{base}/documents", (("Documents", f"{base}/documents"),))
+        return Branch(
+            node.name,
+            base,
+            f"{base}/documents",
+            (("Documents", f"{base}/documents"), ("Query", f"{base}/query"), ("Indexes", f"{base}/indexes")),
+        )
     if space == "ydb":
-        return Branch(node.name, base, f"{base}/rows", (("Rows", f"{base}/rows"),))
+        return Branch(node.name, base, f"{base}/rows", (("Rows", f"{base}/rows"), ("Query", f"{base}/query")))
     label = "Settings" if node.definition.offer is None else "Scale & Settings"
-    return Branch(node.name, base, f"{base}/items", (("Items", f"{base}/items"), (label, f"{base}/settings")))
+    return Branch(
+        node.name,
+        base,
+        f"{base}/items",
+        (("Items", f"{base}/items"), ("New SQL Query", f"{base}/query"), (label, f"{base}/settings")),
+    )
 
 
 def container_address(space: str, database: str, container: str) -> str:

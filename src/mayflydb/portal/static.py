@@ -1,4 +1,8 @@
-"""Serves style sheets, scripts and the icon. Names are looked up in a fixed list, so no request can name another file."""
+"""Serves style sheets, scripts and the icon. Names are looked up in a fixed list, so no request can name another file.
+
+What stands in `vendor/` is bundled from npm packages by `tools/web.sh`. Where that was not possible, it is not found, and
+pages do without it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from starlette.responses import Response
 from mayflydb.model.errors import NotFound
 
 DIRECTORY = Path(__file__).parent / "static"
-MEDIA_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+MEDIA_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml", ".txt": "text/plain"}
 
 
 class File(msgspec.Struct, frozen=True):
@@ -29,7 +33,12 @@ class Static:
 
     @cached_property
     def _files(self) -> dict[str, File]:
-        return {path.name: _file(path) for path in DIRECTORY.iterdir() if path.suffix in MEDIA_TYPES}
+        found = (path for path in DIRECTORY.rglob("*") if path.suffix in MEDIA_TYPES)
+        return {path.relative_to(DIRECTORY).as_posix(): _file(path) for path in found}
+
+    def has(self, name: str) -> bool:
+        """Say whether there is such a file, so that a page names `vendor/...` only where it was built."""
+        return name in self._files
 
     def answer(self, request: Request, name: str) -> Response:
         """Return the file, 304 if the browser has it, or raise NotFound."""

@@ -61,3 +61,9 @@ def time_to_live(default: int | None) -> str:
     if default is None:
         return "Off"
     return "On (no default)" if default == -1 else f"On: {seconds(default)}"
+
+
+def readable(time: str) -> str:
+    """`2026-11-20 23:31:10Z`: a time of the admin API, with its fraction of a second cut off."""
+    date, _, rest = time.partition("T")
+    return f"{date} {rest.split('.')[0].rstrip('Z')}Z" if rest else time

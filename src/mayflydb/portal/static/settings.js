@@ -1,4 +1,6 @@
 // Scale & Settings: tabs, what may be pressed, and the preview while a person types. The form works without any of it.
+import { tabbed } from "./tabs.js";
+
 const PAUSE = 300; // milliseconds after the last key
 const MOST = 2147483647;
 
@@ -103,31 +105,5 @@ form.addEventListener("input", (event) => {
 });
 
 const list = form.querySelector("[role=tablist]");
-const tabs = [...list.querySelectorAll("[role=tab]")];
-
-function select(tab) {
-  for (const each of tabs) {
-    const chosen = each === tab;
-    each.setAttribute("aria-selected", String(chosen));
-    each.tabIndex = chosen ? 0 : -1;
-    document.getElementById(each.getAttribute("aria-controls")).hidden = !chosen;
-  }
-}
-
-for (const tab of tabs) {
-  const panel = document.getElementById(tab.getAttribute("aria-controls"));
-  panel.setAttribute("role", "tabpanel");
-  panel.setAttribute("aria-labelledby", tab.id);
-  tab.addEventListener("click", () => select(tab));
-}
-list.addEventListener("keydown", (event) => {
-  const way = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-  if (!way) return;
-  const next = tabs[(tabs.indexOf(document.activeElement) + way + tabs.length) % tabs.length];
-  select(next);
-  next.focus();
-});
-form.classList.add("tabbed");
-list.hidden = false;
-select(tabs.find((tab) => "first" in tab.dataset));
+tabbed(form, list, list.querySelector("[data-first]"));
 update();

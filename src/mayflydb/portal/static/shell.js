@@ -1,5 +1,13 @@
 // What every page has: the tree, the messages, the clock.
 
+// In a narrow window the menu is closed, so that the page begins with the page. Style sheets show it in a wide one.
+const menu = document.querySelector(".menu");
+const wide = matchMedia("(min-width: 721px)");
+menu.open = wide.matches;
+wide.addEventListener("change", () => {
+  menu.open = wide.matches;
+});
+
 // The tree by keyboard, as trees are used: up and down go through what is shown, left closes, right opens, Enter follows.
 const tree = document.querySelector("[role=tree]");
 

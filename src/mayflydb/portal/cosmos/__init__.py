@@ -1,0 +1,1 @@
+"""Pages of Cosmos DB's databases, containers and items."""

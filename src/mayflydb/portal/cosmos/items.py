@@ -1,0 +1,213 @@
+"""The items of a container: a grid with each deadline, and a page of one item with the reason for its deadline."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+import msgspec
+from starlette.responses import Response
+
+from mayflydb.admin.operations import Admin
+from mayflydb.admin.requests import Preview
+from mayflydb.admin.wires import Cosmos
+from mayflydb.engine.engine import Scope
+from mayflydb.engine.proposals import Change
+from mayflydb.model.errors import BadRequest, NotFound
+from mayflydb.model.record import Record
+from mayflydb.portal import words
+from mayflydb.portal.cosmos.containers import Containers
+from mayflydb.portal.cosmos.item_changes import ItemChanges
+from mayflydb.portal.cosmos.query import ItemQueries, partition_key
+from mayflydb.portal.grid import (
+    PAGE,
+    GridActions,
+    GridColumn,
+    GridFilter,
+    GridRow,
+    GridView,
+    Paging,
+    Trail,
+    grid_row,
+    parse_position,
+)
+from mayflydb.portal.querying import QueryRequest
+from mayflydb.portal.results import columns_of, format_cell
+from mayflydb.portal.shell import Shell, Visit, json_response
+
+SELECT_ALL = "SELECT * FROM c"
+MAX_NAMES = 60
+"""Properties that are offered as columns."""
+
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+MAX_EXPIRING = 1000
+"""Items that are listed of those that another default would expire."""
+
+
+class ItemsPage:
+    """The grid of items, and the page of one item."""
+
+    def __init__(self, admin: Admin, shell: Shell, containers: Containers, cosmos: Cosmos) -> None:
+        self._admin = admin
+        self._shell = shell
+        self._containers = containers
+        self._cosmos = cosmos
+        self._changes = ItemChanges(admin, shell, cosmos)
+
+    async def show(self, visit: Visit) -> Response:
+        """Show a page of the grid; with `would`, the items that this default would expire."""
+        query = visit.request.query_params
+        asked = {name: query[name] for name in ("filter", "sort") if query.get(name)}
+        chosen = query.getlist("column") or [name for name in query.get("columns", "").split(",") if name]
+        if chosen:
+            asked["columns"] = ",".join(chosen)
+        wanted, problem, status = query.get("would"), "", 200
+        trail, names, cells = Trail.of(visit.request), [], []  # type: tuple[Trail, list[str], list[list[str]]]
+        if asked and wanted is None:
+            try:
+                rows, following, names, cells = await self._query(visit, asked, chosen, trail.here)
+            except BadRequest as error:
+                rows, following, problem, status = [], None, error.message, 400
+        else:
+            rows, following = await self._rows(visit, trail.here)
+        paging = trail.paging(f"{visit.address}/items", asked, following)
+        view = self._view(visit, rows, paging, asked, chosen, names, cells, problem)
+        would = None if wanted is None else words.time_to_live(_parse_default(wanted))
+        if would:
+            caption = f"{words.items(len(rows))} that would expire at once with Time to Live {would}"
+            view = msgspec.structs.replace(view, caption=caption, filter=None)
+        content = {"view": view, "would": would, "most": MAX_EXPIRING}
+        return await self._page(visit, "cosmos/items.html", content, status, problem)
+
+    def _view(
+        self, visit: Visit, rows: Sequence[Mapping[str, Any]], paging: Paging, asked: Mapping[str, str],
+        chosen: Sequence[str], names: Sequence[str], cells: Sequence[Sequence[str]], problem: str,
+    ) -> GridView:  # fmt: skip
+        address, sort = f"{visit.address}/items", asked.get("sort", "")
+        paths = ", ".join(visit.container.node.body["partitionKey"]["paths"])
+
+        def column(label: str, name: str) -> GridColumn:
+            order: Any = "ascending" if sort == name else "descending" if sort == f"-{name}" else ""
+            following = f"-{name}" if sort == name else name
+            there = f"{address}?{urlencode({**asked, 'sort': following})}" if _PLAIN_NAME.fullmatch(name) else ""
+            return GridColumn(label, there, order)
+
+        lines = [
+            GridRow(
+                msgspec.json.encode((row["id"], msgspec.json.decode(row["pk"]))).decode("utf-8", "replace"),
+                f"{visit.address}/item?{urlencode({'id': row['id'], 'pk': row['pk']}, errors='replace')}",
+                [row["id"], row["pk"], *(cells[at] if cells else ())], row["expires_in"], row["deadline"], row["text"],
+            )
+            for at, row in enumerate(rows)
+        ]  # fmt: skip
+        columns = [column("id", "id"), GridColumn(paths), *(column(name, name) for name in chosen)]
+        hint = "WHERE c.ttl > 60 ORDER BY c._ts DESC"
+        known = list(dict.fromkeys([*chosen, *names]))
+        return GridView(
+            address, "DocumentsTab", "Items", f"Items{'' if asked else ' in the order of their creation'}", columns, lines,
+            paging, GridActions(address, (("delete", "Delete"), ("patch", "Patch…"))),
+            GridFilter(asked.get("filter", ""), "Filter", hint, SELECT_ALL, problem), asked,
+            [(name, name in chosen) for name in known if name != "id"][:MAX_NAMES],
+        )  # fmt: skip
+
+    async def _query(
+        self, visit: Visit, asked: Mapping[str, str], chosen: Sequence[str], token: str | None
+    ) -> tuple[list[dict[str, Any]], str | None, list[str], list[list[str]]]:
+        """Return the lines of a page that a query gives, the next page's token, and the names and values of properties."""
+        text = " ".join((SELECT_ALL, asked.get("filter", "")))
+        if sort := asked.get("sort", ""):
+            name = sort.removeprefix("-")
+            if not _PLAIN_NAME.fullmatch(name):
+                raise BadRequest("Items are sorted by a property of letters, digits and underscores.")
+            text += f" ORDER BY c.{name}{' DESC' if sort != name else ''}"
+        answer = await ItemQueries(self._cosmos, visit).run(QueryRequest(text, {}, token or "", PAGE))
+        container, now = visit.container, await self._admin.engine.now()
+        paths, rows, cells = container.node.body["partitionKey"]["paths"], [], []
+        for item in answer.rows:
+            key = msgspec.json.encode(partition_key(item, paths)).decode("utf-8", "replace")
+            for place in container.front_end.find_identities(container.node, item["id"], key):
+                record = await self._admin.engine.get_stored(container.node.id, *place)
+                # An item that was deleted since the query has no line.
+                if record is not None:
+                    rows.append(grid_row(container, record, container.node.rules, now))
+                    cells.append([format_cell(item, name) for name in chosen])
+                    break
+        return rows, answer.continuation or None, columns_of(answer.rows), cells
+
+    async def show_json(self, visit: Visit) -> Response:
+        """The same as JSON."""
+        rows, following = await self._rows(visit, visit.request.query_params.get("after"))
+        return json_response({"items": rows, "after": following})
+
+    async def show_item(self, visit: Visit) -> Response:
+        """Show one item in its editor, its deadline and the reason."""
+        query = visit.request.query_params
+        found, _ = await self._read_item(visit)
+        text = msgspec.json.format(found, indent=2).decode("utf-8", "replace")
+        etag = msgspec.json.decode(found)["_etag"]
+        return await self._changes.render_item(visit, query.get("id", ""), query.get("pk", "null"), text, etag)
+
+    async def show_item_json(self, visit: Visit) -> Response:
+        """The same as JSON."""
+        found, why = await self._read_item(visit)
+        return json_response({"item": msgspec.Raw(found), "explanation": why})
+
+    async def _page(
+        self, visit: Visit, template: str, content: dict[str, Any], status: int = 200, said: str = ""
+    ) -> Response:
+        names = {"database": visit.database, "name": visit.name, "address": visit.address}
+        return await self._shell.page(visit.request, template, content | names, status, said, large=True)
+
+    async def _read_item(self, visit: Visit) -> tuple[bytes, dict[str, Any]]:
+        query = visit.request.query_params
+        id, pk = query.get("id", ""), query.get("pk", "null")
+        try:
+            key = msgspec.json.decode(pk)
+        except (msgspec.DecodeError, RecursionError):
+            raise BadRequest("pk must be JSON") from None
+        try:
+            item = await self._containers.item(visit.database, visit.name, id, key)
+        except NotFound:
+            message, hint = f"There is no item {id} in {visit.name}.", "Items that have expired are shown no more."
+            raise NotFound(message, hint=hint) from None
+        return item, await self._admin.reports.explain(visit.container.target, id, pk)
+
+    async def _rows(self, visit: Visit, after: str | None) -> tuple[list[dict[str, Any]], str | None]:
+        """Return a page of visible items in the order of their creation, and the `after` of the next page (None: no more).
+
+        With `would` in the address: the items that another default would expire, on one page.
+        """
+        if (wanted := visit.request.query_params.get("would")) is not None:
+            return await self._find_expiring(visit, wanted), None
+        container = visit.container
+        after = visit.request.query_params.get("after", after)
+        now = await self._admin.engine.now()
+        position = None if after is None else parse_position(after)
+        found: list[Record] = []
+        async for batch in self._admin.engine.scan(container.node, Scope(), position, now):
+            found += batch.records
+            # One more than a page: only then is there a next page.
+            if len(found) > PAGE:
+                break
+        following = found[PAGE - 1].seq if len(found) > PAGE else None
+        return [
+            grid_row(container, record, container.node.rules, now) for record in found[:PAGE]
+        ], None if following is None else str(following)
+
+    async def _find_expiring(self, visit: Visit, wanted: str) -> list[dict[str, Any]]:
+        """Return the items that would expire at once under another default, with the reasons."""
+        container, now = visit.container, await self._admin.engine.now()
+        rules = container.front_end.propose(container.database, container.node, Change(_parse_default(wanted))).rules
+        found = await self._admin.engine.expiry_counts.find_expiring_now(container.node, rules, now, MAX_EXPIRING)
+        return [grid_row(container, record, rules, now) for record in found]
+
+
+def _parse_default(wanted: str) -> int | None:
+    """Parse the default in an address: off, or a number."""
+    try:
+        return Preview("", None if wanted == "off" else int(wanted)).default()
+    except ValueError:
+        raise BadRequest("would is off, -1, or a number of seconds") from None

@@ -1,0 +1,1 @@
+"""Pages of MongoDB's databases, collections and documents."""

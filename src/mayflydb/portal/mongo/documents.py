@@ -1,0 +1,174 @@
+"""A collection: its documents as a grid with their deadlines, and its TTL indexes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
+from urllib.parse import urlencode
+
+import msgspec
+from starlette.responses import Response
+
+from mayflydb.admin.operations import Admin
+from mayflydb.admin.wires import Mongo
+from mayflydb.engine.engine import Scope
+from mayflydb.model.errors import MayflyError
+from mayflydb.model.record import IGNORED, Record
+from mayflydb.portal.forms import describe_error, parse_whole_number
+from mayflydb.portal.grid import (
+    PAGE,
+    GridActions,
+    GridColumn,
+    GridFilter,
+    GridRow,
+    GridView,
+    Trail,
+    grid_row,
+    parse_position,
+)
+from mayflydb.portal.mongo.collection import CollectionDocuments, id_of, id_text, name_id
+from mayflydb.portal.records import RecordsPage
+from mayflydb.portal.results import shorten
+from mayflydb.portal.shell import Shell, Visit
+from mayflydb.query.mongo.extended_json import TEXT, Encoded, fields_of, format_value
+from mayflydb.query.mongo.raw import ARRAY, EMBEDDED
+
+SHOWN: Final = 4
+"""Fields that are columns until a person chooses others."""
+
+MAX_NAMES: Final = 60
+"""Fields of one document that are read for the grid, and that are offered as columns."""
+
+LARGE: Final = 64 * 1024
+"""Bytes of a nested value of which the grid shows the size alone."""
+
+
+class Line(msgspec.Struct, frozen=True):
+    """A document of the grid. `cells`: the text of each field, without `_id`."""
+
+    id: Encoded
+    cells: Mapping[str, str]
+    about: Mapping[str, Any]
+    fault: str
+
+
+class DocumentsPage(RecordsPage):
+    """The page of a collection."""
+
+    def __init__(self, admin: Admin, shell: Shell, mongo: Mongo | None) -> None:
+        super().__init__(admin, shell, "documents")
+        self._mongo = mongo
+
+    async def show(self, visit: Visit) -> Response:
+        """Show a page of the grid, the TTL indexes, and the documents whose ttl is ignored."""
+        content = self._content(visit, await self._read_page(visit))
+        view, problem, status = None, "", 200
+        if self._mongo is not None:
+            view, problem, status = await self._view(visit, self._mongo)
+        query = visit.request.query_params
+        kept = {name: query[name] for name in ("filter", "sort") if query.get(name)}
+        content |= {"view": view, "export": urlencode(kept, errors="replace")}
+        return await self._shell.page(visit.request, self._template, content, status, problem, large=True)
+
+    async def _view(self, visit: Visit, mongo: Mongo) -> tuple[GridView, str, int]:
+        query, trail = visit.request.query_params, Trail.of(visit.request)
+        kept = {name: query[name] for name in ("filter", "sort", "columns") if query.get(name)}
+        if query.getlist("column"):
+            kept["columns"] = ",".join(query.getlist("column"))
+        filter, sort = kept.get("filter", ""), kept.get("sort", "")
+        records: list[Record] = []
+        following, problem, status = None, "", 200
+        try:
+            if filter.strip() or sort:
+                records, following = await self._find(
+                    visit, CollectionDocuments(mongo, visit), filter, sort, trail.here
+                )
+            else:
+                records, following = await self._scan(visit, trail.here)
+        except MayflyError as error:
+            problem, status = describe_error(error)
+        now = await self._admin.engine.now()
+        abouts = [grid_row(visit.container, each, visit.container.node.rules, now) for each in records]
+        faults = [self._ignored_row(visit, each)["why"] if each.override == IGNORED else "" for each in records]
+        lines = await asyncio.to_thread(_read_lines, records, abouts, faults)
+        names = list(dict.fromkeys(name for line in lines for name in line.cells))
+        chosen = [name for name in kept.get("columns", "").split(",") if name]
+        chosen = (chosen or names[:SHOWN])[:MAX_NAMES]
+        address = f"{visit.address}/documents"
+        order = "sorted by " + sort.removeprefix("-") if sort else "in the order of their creation"
+        view = GridView(
+            address, "DocumentsTab", "Documents", f"Documents {order}",
+            [_column(name, sort, address, kept) for name in ("_id", *chosen)],
+            [_row(visit, line, chosen) for line in lines],
+            trail.paging(address, kept, following), GridActions(address),
+            GridFilter(filter, "Filter", '{ttl: {$gt: 60}, at: {$lt: ISODate("2030-01-01")}}', "find", problem), kept,
+            [(name, name in chosen) for name in dict.fromkeys([*chosen, *names])][:MAX_NAMES],
+        )  # fmt: skip
+        return view, problem, status
+
+    async def _find(
+        self, visit: Visit, collection: CollectionDocuments, filter: str, sort: str, here: str | None
+    ) -> tuple[list[Record], str | None]:
+        """Return a page of a find. A page begins behind a number of documents."""
+        skip = parse_whole_number(here or "")
+        found = await collection.find(filter, sort, skip, PAGE + 1, ids=True)
+        node, records = visit.container.node, []
+        for document in found[:PAGE]:
+            for place in visit.container.front_end.find_identities(node, name_id(id_of(document)), None):
+                record = await self._admin.engine.get_stored(node.id, *place)
+                # A document that was deleted since the find has no line.
+                if record is not None:
+                    records.append(record)
+                    break
+        return records, str(skip + PAGE) if len(found) > PAGE else None
+
+    async def _scan(self, visit: Visit, here: str | None) -> tuple[list[Record], str | None]:
+        """Return a page of all documents. A page begins behind a sequence number."""
+        position = None if here is None else parse_position(here)
+        found: list[Record] = []
+        async for batch in self._admin.engine.scan(
+            visit.container.node, Scope(), position, await self._admin.engine.now()
+        ):
+            found += batch.records
+            # One more than a page: only then is there a next page.
+            if len(found) > PAGE:
+                break
+        return found[:PAGE], str(found[PAGE - 1].seq) if len(found) > PAGE else None
+
+
+def _read_lines(records: Sequence[Record], abouts: Sequence[Mapping[str, Any]], faults: Sequence[str]) -> list[Line]:
+    lines = []
+    for record, about, fault in zip(records, abouts, faults, strict=True):
+        fields = fields_of(record.value)
+        cells = {name: _cell(fields[name]) for name in list(fields)[:MAX_NAMES] if name != "_id"}
+        lines.append(Line(fields["_id"], cells, about, fault))
+    return lines
+
+
+def _cell(value: Encoded) -> str:
+    if value.kind in (EMBEDDED, ARRAY) and len(value.data) > LARGE:
+        return f"{'an array' if value.kind == ARRAY else 'a document'} of {len(value.data):,} bytes"
+    if value.kind == TEXT:
+        return shorten(value.data[4:-1].decode("utf-8", "replace"))
+    return shorten(format_value(value))
+
+
+def _column(name: str, sort: str, address: str, kept: Mapping[str, str]) -> GridColumn:
+    order: Literal["", "ascending", "descending"] = ""
+    if sort.removeprefix("-") == name:
+        order = "descending" if sort.startswith("-") else "ascending"
+    wanted = f"-{name}" if order == "ascending" else name
+    # A find cannot sort by a name with a dollar, and a minus says descending here.
+    if not name or name.startswith(("$", "-")):
+        return GridColumn(name)
+    return GridColumn(name, f"{address}?{urlencode({**kept, 'sort': wanted}, errors='replace')}", order)
+
+
+def _row(visit: Visit, line: Line, chosen: Sequence[str]) -> GridRow:
+    name = name_id(line.id)
+    return GridRow(
+        name, f"{visit.address}/document?{urlencode({'id': name}, errors='replace')}",
+        [shorten(id_text(line.id)), *(line.cells.get(each, "") for each in chosen)],
+        line.about["expires_in"], line.about["deadline"], line.about["text"], line.fault,
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Pages of YDB's databases, tables and rows."""

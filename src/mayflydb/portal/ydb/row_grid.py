@@ -1,0 +1,77 @@
+"""The grid of a table's rows: chosen columns, a WHERE clause, a sort, pages by primary key, and each row's deadline."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+from urllib.parse import urlencode
+
+from mayflydb.admin.operations import Admin
+from mayflydb.model.errors import MayflyError
+from mayflydb.model.instant import Instant
+from mayflydb.portal.grid import PAGE, GridActions, GridColumn, GridFilter, GridRow, GridView, Trail, grid_row
+from mayflydb.portal.results import format_cell
+from mayflydb.portal.shell import Visit
+from mayflydb.portal.ydb.editing import key_text
+from mayflydb.portal.ydb.table import RowTable
+
+SHOWN = 6
+"""Columns behind the key's that are shown until a person chooses others."""
+
+
+async def read_grid(admin: Admin, table: RowTable, visit: Visit) -> GridView:
+    """Read the page that an address asks for. A filter that is refused is shown with its refusal and no rows."""
+    query, trail = visit.request.query_params, Trail.of(visit.request)
+    where, sort = query.get("filter", ""), query.get("sort", "")
+    others = [name for name in table.types if name not in table.key]
+    picked = query.getlist("column") or list(filter(None, query.get("columns", "").split(",")))
+    chosen = [name for name in others if name in picked] or others[:SHOWN]
+    rows: list[dict[str, Any]] = []
+    problem = ""
+    try:
+        rows = await table.page(where, sort.removeprefix("-"), sort.startswith("-"), trail.here, PAGE + 1)
+    except MayflyError as error:
+        problem = error.message
+    kept = {"filter": where, "sort": sort, "columns": ",".join(chosen) if picked else ""}
+    kept = {name: value for name, value in kept.items() if value}
+    following = None
+    if len(rows) > PAGE:
+        rows = rows[:PAGE]
+        following = str((trail.page) * PAGE) if sort else table.key_of(rows[-1])
+    now, address = await admin.engine.now(), f"{visit.address}/rows"
+    columns = [*table.key, *chosen]
+    return GridView(
+        address,
+        "DocumentsTab",
+        "Rows",
+        "Rows in the order of the " + (f"column {sort.removeprefix('-')}" if sort else "primary key"),
+        [_column(name, sort, address, kept) for name in columns],
+        [await _line(admin, table, visit, row, columns, now) for row in rows],
+        trail.paging(address, kept, following),
+        GridActions(f"{visit.address}/delete"),
+        GridFilter(where, "Filter", f"{table.key[0]} IS NOT NULL", "WHERE", problem),
+        kept,
+        [(name, name in chosen) for name in others],
+    )
+
+
+def _column(name: str, sort: str, address: str, kept: dict[str, str]) -> GridColumn:
+    order: Literal["", "ascending", "descending"] = ""
+    if sort.removeprefix("-") == name:
+        order = "descending" if sort.startswith("-") else "ascending"
+    wanted = f"-{name}" if order == "ascending" else name
+    return GridColumn(name, f"{address}?{urlencode(kept | {'sort': wanted})}", order)
+
+
+async def _line(
+    admin: Admin, table: RowTable, visit: Visit, row: dict[str, Any], columns: list[str], now: Instant
+) -> GridRow:
+    key, container = table.key_of(row), visit.container
+    shown: dict[str, Any] = {"expires_in": "", "deadline": None, "text": ""}
+    for partition, encoded in container.front_end.find_identities(container.node, key_text(key), None):
+        record = await admin.engine.get_stored(container.node.id, partition, encoded)
+        if record is not None:
+            shown = grid_row(container, record, container.node.rules, now)
+            break
+    cells = [format_cell(row, name) for name in columns]
+    address = f"{visit.address}/row?{urlencode({'key': key})}"
+    return GridRow(key, address, cells, shown["expires_in"], shown["deadline"], shown["text"])
