@@ -31,6 +31,8 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
                 del sys.modules[name]
 
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    # The tests of the plugin may themselves be spread over processes.
+    monkeypatch.delenv("PYTEST_XDIST_WORKER_COUNT", raising=False)
     monkeypatch.setattr("_pytest.pytester.SysModulesSnapshot.restore", forget)
     return pytester
 
@@ -205,12 +207,172 @@ MARKERS = [
     "mayfly(start='yesterday')",
     "mayfly(start='2026-01-01T00:00:00.5Z')",
     "mayfly(start=1)",
+    "mayfly(keep='yes')",
+    "mayfly(keep=True, start='2026-01-01T00:00:00Z')",
+    "mayfly(seed='missing.json')",
 ]
 
 
 def test_a_marker_that_says_something_else_is_an_error(run: pytest.Pytester) -> None:
     tests = [f"@pytest.mark.{marker}\ndef test_{n}(mayfly): pass\n" for n, marker in enumerate(MARKERS)]
     outcome(run, "import pytest\n" + "\n".join(tests), "--strict-markers", errors=len(MARKERS))
+
+
+SEED = """
+{"databases": [{"id": "shop", "containers": [{"id": "sessions", "partition_key": "/u", "default_ttl": 60,
+  "items": [{"id": "s1", "u": "u1"}, {"id": "s2", "u": "u1", "ttl": 120}]}]}],
+ "mongo": {"databases": [{"name": "app", "collections": [{"name": "otps",
+  "indexes": [{"key": {"_ts": 1}, "expireAfterSeconds": 30}], "documents": [{"_id": 1}]}]}]}}
+"""
+
+
+def test_seeds_and_snapshots(run: pytest.Pytester) -> None:
+    run.path.joinpath("shop.json").write_text(SEED)
+    run.path.joinpath("carts.yql").write_text("CREATE TABLE carts (id Uint64, PRIMARY KEY (id))")
+    outcome(
+        run,
+        """
+        import pytest
+        from mayflydb.model.errors import Conflict, NotFound
+
+        @pytest.mark.mayfly(start="2026-01-01T00:00:00Z", seed="shop.json")
+        def test_a_file(mayfly):
+            assert mayfly.stats()["records"] == 3
+            start = mayfly.clock.now()
+            mayfly.snapshot()
+            mayfly.clock.advance(seconds=60)
+            assert [(event.target, event.id) for event in mayfly.events.expired] == [
+                ("mongo:app.otps", "1"), ("cosmos:shop/sessions", "s1")]
+            mayfly.restore()
+            assert (mayfly.stats()["records"], mayfly.clock.now(), mayfly.events.expired) == (3, start, [])
+            mayfly.clock.advance(seconds=30)
+            with pytest.raises(NotFound):
+                mayfly.restore("another")
+
+        @pytest.mark.mayfly(keep=True)
+        def test_kept(mayfly):
+            assert mayfly.clock.now().second == 30
+            assert mayfly.cosmos.client().get_database_client("shop").get_container_client("sessions").read_item("s2", "u1")
+            mayfly.seed({"databases": [{"id": "bank"}]})
+            with pytest.raises(Conflict):
+                mayfly.seed({"databases": [{"id": "shop", "containers": [{"id": "sessions", "partition_key": "/v"}]}]})
+
+        @pytest.mark.mayfly(keep=False, seed=["shop.json", "carts.yql"])
+        def test_files(mayfly):
+            assert set(mayfly.stats()["targets"]) == {"cosmos:shop/sessions", "mongo:app.otps", "ydb:/local/carts"}
+
+        def test_none(mayfly):
+            assert mayfly.stats()["targets"] == {}
+        """,
+        passed=4,
+    )
+
+
+ANYWHERE = """
+import os
+from pathlib import Path
+
+import pytest
+from azure.cosmos import PartitionKey
+from mayflydb.model.errors import BadRequest, Conflict, NotFound
+
+@pytest.mark.mayfly(start="2026-01-01T00:00:00Z")
+def test_here(mayfly):
+    assert (mayfly.announcement.pid == os.getpid()) is HERE
+    assert set(mayfly.stats()["targets"]) == {"cosmos:shop/sessions", "mongo:app.otps"}
+    start = mayfly.clock.now()
+    assert start.isoformat() == "2026-01-01T00:00:00+00:00"
+    sessions = mayfly.cosmos.client().get_database_client("shop").get_container_client("sessions")
+    mayfly.snapshot("all")
+    assert mayfly.clock.advance(minutes=1, seconds=0.000001)["purged"] == 2
+    assert [item["id"] for item in sessions.read_all_items()] == ["s2"]
+    assert [(event.id, event.pk, event.due) for event in mayfly.events.expired] == [
+        ("1", None, start.replace(second=30)), ("s1", "u1", start.replace(minute=1))]
+    mayfly.restore("all")
+    assert mayfly.clock.next_expiry() == start.replace(second=30)
+    with mayfly.mongo.client() as client:
+        assert client.app.otps.count_documents({}) == 1
+    mayfly.clock.freeze()
+    mayfly.clock.set("2026-01-01T00:01:00Z")
+    with pytest.raises(Conflict):
+        mayfly.clock.set("2025-01-01T00:00:00Z")
+    with pytest.raises(NotFound):
+        mayfly.restore("another")
+    with pytest.raises(BadRequest):
+        mayfly.purge("nonsense")
+    assert b"BEGIN CERTIFICATE" in mayfly.cosmos.ca_file.read_bytes()
+    mayfly.reset()
+    assert mayfly.clock.now() == start
+    assert mayfly.stats()["targets"] == {}
+
+@pytest.mark.mayfly(keep=True)
+def test_kept(mayfly):
+    assert mayfly.stats()["targets"] == {}
+
+def test_the_same_start(mayfly):
+    assert mayfly.stats()["records"] == 3
+    assert mayfly.clock.now().year > 2025
+    assert mayfly.clock.now().microsecond == 0
+"""
+
+
+def test_a_process_of_its_own(run: pytest.Pytester) -> None:
+    run.path.joinpath("shop.json").write_text(SEED)
+    options = ("--mayfly-mode", "process", "--mayfly-seed", "shop.json")
+    outcome(run, ANYWHERE.replace("HERE", "False"), *options, passed=3)
+
+
+def test_a_server_that_runs(run: pytest.Pytester) -> None:
+    run.path.joinpath("shop.json").write_text(SEED)
+    run.makeini("[pytest]\nmayfly_mode = process\nmayfly_seed = shop.json\n")
+    with mayflydb.serve(memory=True, port=0, clock="virtual") as server:
+        # The options above are weaker: the ini file's mode than the command line's address.
+        outcome(run, ANYWHERE.replace("HERE", "True"), "--mayfly-url", server.admin_url, passed=3)
+        # And those of the command line than the factory's.
+        run.makeconftest(
+            f"from mayflydb.testing import fixture\nmayfly_server = fixture(url={server.admin_url!r}, seed='shop.json')"
+        )
+        weaker = ("--mayfly-mode", "process", "--mayfly-seed", "missing.json")
+        outcome(run, ANYWHERE.replace("HERE", "True"), *weaker, passed=3)
+
+
+def test_a_server_that_tests_must_not_empty(run: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = "def test_refused(mayfly): pass"
+    with mayflydb.serve(memory=True, port=0, mongo_port=-1, ydb_port=-1) as server:
+        url = ("--mayfly-url", server.admin_url)
+        outcome(run, source, *url, errors=1).stdout.fnmatch_lines(["*Forbidden: tests empty a server*"])
+        both = outcome(run, source, *url, "--mayfly-mode", "thread", errors=1)
+        both.stdout.fnmatch_lines(["*one of url and mode*"])
+        monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", "2")
+        outcome(run, source, *url, errors=1).stdout.fnmatch_lines(["*several processes of tests*"])
+    monkeypatch.delenv("PYTEST_XDIST_WORKER_COUNT")
+    outcome(run, source, *url, errors=1).stdout.fnmatch_lines(["*Unavailable: no server answers*"])
+    for wrong in ("https://127.0.0.1:1", "missing.json"):
+        outcome(run, source, "--mayfly-url", wrong, errors=1).stdout.fnmatch_lines(["*BadRequest*"])
+
+
+WORKER = """
+from pathlib import Path
+
+def test_one(mayfly, worker_id):
+    mayfly.seed({"databases": [{"id": worker_id}]})
+    Path(__file__).with_name(f"{worker_id}.url").write_text(mayfly.admin_url)
+
+def test_two(mayfly):
+    assert mayfly.stats()["databases"] == 0
+"""
+
+
+def test_workers_have_a_server_each(run: pytest.Pytester) -> None:
+    run.makepyfile(test_first=WORKER, test_second=WORKER)
+    # The other plugins of this environment would be loaded three times.
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    plugins = ("-p", "xdist.plugin", "-p", PLUGIN, "-p", "no:cacheprovider")
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", *plugins]
+    done = subprocess.run(command, cwd=run.path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "4 passed" in done.stdout
+    assert len({file.read_text() for file in run.path.glob("*.url")}) == 2
 
 
 def test_loading_the_plugin_loads_nothing_else() -> None:

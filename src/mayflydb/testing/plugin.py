@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from azure.cosmos import CosmosClient
     from pymongo import MongoClient
 
-    from mayflydb.embedded import RunningServer
+    from mayflydb.embedded import ServerHandle
 
 LAST_EXPIRIES = 10
 
@@ -41,43 +41,70 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     early_config.add_cleanup(lambda: sys.meta_path.remove(finder) if finder in sys.meta_path else None)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("mayfly")
+    url = "a running server for tests, which empty it: its address, or its ready file; its clock is virtual"
+    group.addoption("--mayfly-url", metavar="URL", help=url)
+    parser.addini("mayfly_url", url)
+    mode = "where the server runs: thread (default) or process"
+    group.addoption("--mayfly-mode", choices=("thread", "process"), help=mode)
+    parser.addini("mayfly_mode", mode)
+    seed = "a file or folder of resources that each test finds; may be repeated"
+    group.addoption("--mayfly-seed", action="append", metavar="PATH", help=seed)
+    parser.addini("mayfly_seed", seed, type="paths")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     # Before a test loads gRPC: see `serving.ydb_port.DISABLE_GRPC_FORK_HANDLERS`.
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     config.addinivalue_line(
-        "markers", "mayfly(start): the time at which the test's clock stands, such as 2026-01-01T00:00:00Z"
+        "markers",
+        "mayfly(start, seed, keep): the time at which the test's clock stands, such as 2026-01-01T00:00:00Z; files of records,"
+        " beside the test's file; True for a test that goes on with what the test before has left",
     )
 
 
 @pytest.fixture(scope="session")
-def mayfly_server() -> Iterator[RunningServer]:
-    """A server for the whole session, in memory, on free ports, with a virtual clock."""
-    from mayflydb.embedded import serve
+def mayfly_server(pytestconfig: pytest.Config) -> Iterator[ServerHandle]:
+    """A server for the whole session: in memory, on free ports, with a virtual clock, unless the options say otherwise."""
+    from mayflydb.testing.fixtures import start_server
 
-    with serve(memory=True, port=0, clock="virtual") as server:
+    with start_server(pytestconfig, {"url": None, "mode": None, "seed": None}) as server:
         yield server
 
 
-@pytest.fixture(scope="session")
-def _mayfly_start(mayfly_server: RunningServer) -> Any:
-    # Read once, because tests move the clock.
-    return mayfly_server.clock.now()
-
-
 @pytest.fixture
-def mayfly(request: pytest.FixtureRequest, mayfly_server: RunningServer, _mayfly_start: Any) -> RunningServer:
-    """The server, empty, its clock frozen at a whole second: the session's start, or the time in the test's marker."""
-    mayfly_server.start_at(_start_of(request.node) or _mayfly_start)
+def mayfly(request: pytest.FixtureRequest, mayfly_server: ServerHandle) -> ServerHandle:
+    """The server, empty, its clock frozen at a whole second: the session's start, or the time in the test's marker.
+
+    With the marker's `seed`, files of resources are applied. With its `keep`, records and clock are those that the test before
+    has left.
+    """
+    from mayflydb.testing.fixtures import as_files, beginning_of
+
+    marker = request.node.get_closest_marker("mayfly")
+    given = {} if marker is None else _check_marker(request.node, marker)
+    beginning = beginning_of(mayfly_server)
+    if not given.get("keep"):
+        mayfly_server.start_at(given.get("start") or beginning.start)
+        mayfly_server.seed(*beginning.seed)
+    mayfly_server.seed(*(request.node.path.parent / each for each in as_files(given.get("seed"))))
     return mayfly_server
 
 
-def _start_of(item: pytest.Item) -> Any:
-    marker = item.get_closest_marker("mayfly")
-    if marker is None:
-        return None
-    if marker.args or set(marker.kwargs) != {"start"}:
-        raise pytest.UsageError(f"{item.nodeid}: the marker mayfly takes start=TIME and nothing else")
-    start = marker.kwargs["start"]
+def _check_marker(item: pytest.Item, marker: pytest.Mark) -> dict[str, Any]:
+    """Return the marker's keywords. UsageError for others, and for a start that is no whole second."""
+    given = dict(marker.kwargs)
+    if marker.args or not given or given.keys() - {"start", "seed", "keep"}:
+        raise pytest.UsageError(f"{item.nodeid}: the marker mayfly takes start=TIME, seed=FILE and keep=True")
+    if given.get("keep", False) not in (True, False) or (given.get("keep") and "start" in given):
+        raise pytest.UsageError(f"{item.nodeid}: keep is True or False, and goes without start")
+    if "start" in given:
+        _check_start(item, given["start"])
+    return given
+
+
+def _check_start(item: pytest.Item, start: Any) -> None:
     from mayflydb.embedded import instant_of
 
     try:
@@ -86,11 +113,10 @@ def _start_of(item: pytest.Item) -> Any:
         raise pytest.UsageError(f"{item.nodeid}: start={start!r}: {error}") from error
     if instant % 1_000_000:
         raise pytest.UsageError(f"{item.nodeid}: start={start!r} is no whole second")
-    return start
 
 
 @pytest.fixture
-def mayfly_cosmos(mayfly: RunningServer) -> Iterator[CosmosClient]:
+def mayfly_cosmos(mayfly: ServerHandle) -> Iterator[CosmosClient]:
     """The vendor's client for Cosmos DB, connected. The test is skipped if it is not installed."""
     pytest.importorskip("azure.cosmos", reason='needs the vendor\'s client: pip install "mayflydb[demo]"')
     with mayfly.cosmos.client() as client:
@@ -98,14 +124,14 @@ def mayfly_cosmos(mayfly: RunningServer) -> Iterator[CosmosClient]:
 
 
 @pytest.fixture
-def mayfly_mongo(mayfly: RunningServer) -> Iterator[MongoClient[dict[str, Any]]]:
+def mayfly_mongo(mayfly: ServerHandle) -> Iterator[MongoClient[dict[str, Any]]]:
     """A client of pymongo's, connected."""
     with mayfly.mongo.client() as client:
         yield client
 
 
 @pytest.fixture
-def mayfly_ydb(mayfly: RunningServer) -> Iterator[Any]:
+def mayfly_ydb(mayfly: ServerHandle) -> Iterator[Any]:
     """A driver of YDB's client, connected. The test is skipped if the client is not installed."""
     pytest.importorskip("ydb", reason='needs the vendor\'s client: pip install "mayflydb[demo]"')
     with mayfly.ydb.driver() as driver:
@@ -113,7 +139,7 @@ def mayfly_ydb(mayfly: RunningServer) -> Iterator[Any]:
 
 
 @pytest.fixture
-def mayfly_env(mayfly: RunningServer, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+def mayfly_env(mayfly: ServerHandle, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """COSMOS_ENDPOINT, COSMOS_KEY, COSMOS_CONNECTION_STRING, MONGODB_URI and YDB_CONNECTION_STRING in the environment."""
     variables = mayfly.env()
     for name, value in variables.items():
@@ -133,7 +159,7 @@ def pytest_runtest_makereport(
     return report
 
 
-def _state(server: RunningServer) -> str:
+def _state(server: ServerHandle) -> str:
     stats = server.stats()
     lines = [f"clock {stats['now']}"]
     lines += [f"{name}: {row['records']} records, {row['hidden']} hidden" for name, row in stats["targets"].items()]
