@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tools/clients.sh: what the projects under tests/clients need, downloaded as their locks say, and built. A missing toolchain and
+# tools/clients.sh: what the projects under tests/clients and clients need, downloaded as their locks say, and built. A missing toolchain and
 # a failed download are named, and the tests of that language skipped; with REQUIRE=all that is a failure. A project that does
 # not build fails its test, which builds it again and shows why.
 set -euo pipefail
@@ -15,9 +15,11 @@ missing() {
     [[ ${REQUIRE:-} != all ]] || code=1
 }
 
-# prepare LANGUAGE "PROGRAM..." "DOWNLOAD" "BUILD": both are run in the language's folder below tests/clients.
+# prepare LANGUAGE "PROGRAM..." "DOWNLOAD" "BUILD" [FOLDER]: both are run in the folder, by default the language's below tests/clients.
 prepare() {
-    local word=${1,,} place=tests/clients/${1,,} program reason
+    local place=${5:-tests/clients/${1,,}} program reason
+    local word=${1,,}
+    word=${word// /-}
     [[ -d $place ]] || return 0
     rm -f "$ready/$word"
     for program in $2; do
@@ -37,6 +39,15 @@ prepare Rust "cargo cc" "cargo fetch --locked" "cargo test --locked --no-run"
 prepare Java "java javac keytool mvn" \
     "mvn -B -q -ntp test -Dtest=None -Dsurefire.failIfNoSpecifiedTests=false -Dmaven.compiler.failOnError=false" \
     "mvn -B -q -ntp -o test-compile"
+
+# The packages for tests of applications, each with the vendors' clients that its own tests use.
+# A library has no lock; its package.json names exact versions for its own tests.
+prepare "Package JavaScript" "node npm" "npm install --silent --no-package-lock --no-audit --no-fund --ignore-scripts" "true" \
+    clients/javascript
+prepare "Package Go" "go" "go mod download" "go test -count=1 -run '^$' ./..." clients/go/example
+prepare "Package Java" "java javac mvn" \
+    "mvn -B -q -ntp test -Dtest=None -Dsurefire.failIfNoSpecifiedTests=false -Dmaven.compiler.failOnError=false" \
+    "mvn -B -q -ntp -o test-compile" clients/java
 
 if [[ $code != 0 ]]; then
     echo "REQUIRE=all: what is missing is a failure" >&2

@@ -1,0 +1,3 @@
+module mayflydb
+
+go 1.22
