@@ -85,7 +85,8 @@ def blocks(page: Path) -> list[Block]:
             found.append(Block(lines[opened - 1].removeprefix("```"), opened, "\n".join(lines[opened : number - 1])))
             opened = None
     assert opened is None, "a block is not closed"
-    return [block for block in found if block.language not in SHOWN]
+    # A language in braces is a directive of the site.
+    return [block for block in found if block.language not in SHOWN and not block.language.startswith("{")]
 
 
 def continues_readme(page: Path) -> bool:
