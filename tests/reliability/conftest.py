@@ -8,6 +8,8 @@ from time import monotonic
 
 import pytest
 
+from reliability.eager import make_rounds_eager
+
 HOURS = float(os.environ.get("HOURS") or 0.05)
 
 
@@ -20,6 +22,12 @@ def figure(record_property: Callable[[str, object], None]) -> Callable[[str], No
         print(text)
 
     return report
+
+
+@pytest.fixture(autouse=True)
+def eager_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small sweeps of a SQLite store leave stale places too, and rounds begin at once."""
+    make_rounds_eager(monkeypatch.setattr)
 
 
 @pytest.fixture

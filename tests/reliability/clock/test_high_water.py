@@ -42,6 +42,25 @@ def test_nothing_beyond_the_reservation_is_answered() -> None:
     assert high.now() is None
 
 
+def test_the_present_is_steady_only_within_the_bounds_of_the_reservation() -> None:
+    wall = START
+    high = HighWater(SystemClock(None, lambda: wall, lambda: 0), START)
+    high.mark_reserved(START + S)
+    for moved, steady in (
+        (0, START),
+        (S // 2, START + S // 2),
+        (S // 2 + 1, None),
+        (S + 1, None),
+        (-1, START + S // 2),
+    ):
+        wall = START + moved
+        assert high.steady_now(S // 2, 2 * S) == steady
+    wall = START - 2 * S
+    assert high.steady_now(S // 2, 2 * S) is None
+    wall = START + S
+    assert high.now() == START + S
+
+
 def test_a_frozen_clock_reserves_no_more_than_it_shows() -> None:
     clock = VirtualClock(START)
     high = HighWater(clock, 0)

@@ -26,6 +26,7 @@ from mayflydb.model.instant import DAY
 from mayflydb.model.record import Entry
 from mayflydb.store.interface import Committed, Decision, NamedNumber, Read, Store, Urgency
 from mayflydb.store.sqlite import checkpoint
+from mayflydb.store.sqlite.doctor.contents import PLACES_MISSING, PLACES_WRONG, PURGED_LIVING
 from mayflydb.store.sqlite.store import SqliteStore
 from reliability.disk.platter import Event, Platter
 from reliability.oracle import MICROS
@@ -34,12 +35,16 @@ T = TypeVar("T")
 State: TypeAlias = tuple[tuple[Any, ...], ...]
 
 START = 1_893_456_000 * MICROS
-TABLES = ("meta", "setting", "catalog", "dropped", "record", "entry", "expiry", "history")
+TABLES = ("meta", "setting", "catalog", "dropped", "record", "directory", "purged", "entry", "expiry", "history")
 PATH = "store.db"
 
 
 REFUSALS = (NotFound, Conflict, BatchRefused)
 """What this load must expect to be told."""
+
+
+PLACES = (PLACES_MISSING, PLACES_WRONG, PURGED_LIVING)
+"""Statements that find contradictions between the directory and the records."""
 
 
 class Stopped(Exception):
@@ -69,7 +74,7 @@ def clock_mark(state: State) -> int:
 class Coroner:
     """Holds each commit to this: every event it wrote is of a version that the same commit removed, and of none twice.
 
-    The history tells the same deaths, and every version that the commit left.
+    The history tells the same deaths, and every version that the commit left. The directory leads to each record.
     """
 
     def __init__(self, connection: apsw.Connection) -> None:
@@ -101,6 +106,9 @@ class Coroner:
         assert ended == sorted(event[1:] for event in events), f"the history tells of {ended}, and there are {events}"
         written = {(container, lsn) for container, kind, lsn, _ in new if kind in ("create", "replace")}
         assert stored - self._stored <= written, f"{stored - self._stored - written} are not in the history"
+        for statement in PLACES:
+            wrong = self._connection.execute(statement).fetchall()
+            assert not wrong, f"the directory and the records contradict each other: {wrong}"
         self._told = lines
         self._event = max((int(str(event[0])) for event in events), default=self._event)
         self._stored = stored

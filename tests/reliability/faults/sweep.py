@@ -337,6 +337,7 @@ async def _scenario(load: Load, watched: Watched, trap: Trap, aftermath: str) ->
 
 async def _quiet(load: Load, watched: Watched) -> None:
     """No work is left in the background."""
+    await watched.store._rounds.close()
     renewal = load.engine.time._renewal
     if renewal is not None:
         await watched.gone_or({renewal})
@@ -350,7 +351,7 @@ async def _quiet(load: Load, watched: Watched) -> None:
 async def _end(load: Load, store: SqliteStore, trap: Trap) -> None:
     trap.disarm()
     renewal = load.engine.time._renewal
-    for task in (renewal, store._writer._task):
+    for task in (renewal, store._rounds._task, store._writer._task):
         if task is not None:
             task.cancel()
             await asyncio.wait({task})

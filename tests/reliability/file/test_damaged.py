@@ -21,11 +21,11 @@ from mayflydb.store.interface import Decision, Get, KnownDamage, Outcome, ask
 from mayflydb.store.sqlite.connection import open_file
 from mayflydb.store.sqlite.page_checksums import RESERVED_OFFSET
 from mayflydb.store.sqlite.store import SqliteStore
-from reliability.file.damaged import answers, copies, fill, flip, identity, pages_of
+from reliability.file.damaged import RECORDS, answers, copies, fill, flip, identity, pages_of
 from reliability.kill9.wire import Connection
 from served import Http, port_of
 
-READ = ["record", "record_identity"]
+READ = ["record", "directory"]
 """What a point read visits."""
 
 
@@ -41,9 +41,10 @@ def test_no_flipped_bit_makes_a_record_disappear(original: tuple[Path, int], see
     for name, copy in copies(path, random.Random(seed), READ, 140):
         said = asyncio.run(answers(copy, container))
         assert not said["missing"] and not said["wrong"], (name, said)
-        found["an error" if said["error"] else "refused"] += 1
-        assert said["refused"] or said["error"], (name, said)
-    assert found.total() == 140
+        found["an error" if said["error"] else "refused" if said["refused"] else "not visited"] += 1
+        # Point reads do not visit the pages of the directory that lead to partitions.
+        assert said["refused"] or said["error"] or (name == "directory" and said["right"] == RECORDS), (name, said)
+    assert found.total() == 140 and found["an error"] > 70
 
 
 def test_without_page_checksums_records_disappear(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,7 +54,7 @@ def test_without_page_checksums_records_disappear(tmp_path: Path, monkeypatch: p
     container = asyncio.run(fill(path))
     assert path.read_bytes()[RESERVED_OFFSET] == 0
     found = Counter[str]()
-    for _, copy in copies(path, random.Random(7), ["record_identity"], 60):
+    for _, copy in copies(path, random.Random(7), ["directory"], 60):
         said = asyncio.run(answers(copy, container))
         found["missing" if said["missing"] else "noticed" if said["error"] else "no harm"] += 1
     assert found["missing"] and found["noticed"], found
@@ -106,7 +107,7 @@ def test_a_commit_that_reads_a_damaged_page_is_an_error(original: tuple[Path, in
     path, container = original
     copy = tmp_path / "copy.db"
     copy.write_bytes(path.read_bytes())
-    for page in pages_of(path)["record_identity"]:
+    for page in pages_of(path)["directory"]:
         flip(copy, page, random.Random(1))
 
     async def work() -> None:
@@ -134,7 +135,8 @@ def test_what_clients_are_told(tmp_path: Path) -> None:
             items.upsert_item({"id": id})
         with server.mongo.client() as mongo:
             mongo.shop.docs.insert_many([{"_id": id} for id in ids])
-    leaves = pages_of(path)["record_identity"][1:]
+    # The last one gets places when a start tests the store: without it, the server does not start.
+    leaves = pages_of(path)["directory"][1:-1]
     assert len(leaves) > 2
     for page in leaves[::2]:
         flip(path, page, random.Random(1))

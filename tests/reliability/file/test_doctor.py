@@ -40,8 +40,7 @@ A_PAGE = 20
 
 TREES = [
     "record",
-    "record_identity",
-    "record_hash",
+    "directory",
     "record_lsn",
     "record_anchor",
     "record_deadline",
@@ -159,7 +158,7 @@ def test_the_first_pages(original: tuple[Path, int], page: int, tmp_path: Path, 
     assert not refused or page == 1
 
 
-@pytest.mark.parametrize("name", [b"record_hash", b"history", b"tablerecord", b"sqlite_sequence", b"autoindex_catalog"])
+@pytest.mark.parametrize("name", [b"record_lsn", b"history", b"tablerecord", b"sqlite_sequence", b"autoindex_catalog"])
 def test_a_name_that_is_no_text(original: tuple[Path, int], tmp_path: Path, name: bytes) -> None:
     # The high bit of a letter in the schema, on page 1: what SQLite then tells of the file is no UTF-8 either.
     content = bytearray(original[0].read_bytes())
@@ -182,6 +181,19 @@ NEWER = f"{EVENT} VALUES(1, x'70', x'6b', 1000, 1001, 1, 60, 'item', 1, 2, 10000
 PLANTED = {
     "DELETE FROM entry WHERE record IN (SELECT id FROM record LIMIT 5); DELETE FROM record WHERE id IN"
     " (SELECT id FROM record ORDER BY id DESC LIMIT 5)": ("entries name a record that is not there", 5),
+    "DELETE FROM directory WHERE kind = 0 AND record IN (SELECT id FROM record LIMIT 3)": (
+        "records cannot be found by their lookups: the directory lacks them", 3,
+    ),
+    "DELETE FROM directory WHERE kind = 1 AND record IN (SELECT id FROM record LIMIT 2)": (
+        "records cannot be found by their lookups: the directory lacks them", 2,
+    ),
+    "INSERT INTO directory SELECT container, kind, number + 1, record FROM directory LIMIT 4": (
+        "places in the directory name a record that is not there, or has another number", 4,
+    ),
+    "DELETE FROM record WHERE id IN (SELECT id FROM record ORDER BY id DESC LIMIT 5)": (
+        "places in the directory name a record that is not there, or has another number", 10,
+    ),
+    "INSERT INTO purged SELECT min(id), min(id) + 2 FROM record": ("records are there and noted as purged", 3),
     "UPDATE record SET identity = identity + 1 WHERE id IN (SELECT id FROM record LIMIT 2)": (
         "records have wrong numbers for their lookup", 2,
     ),
@@ -238,8 +250,8 @@ def test_an_index_that_lacks_a_row_is_found_and_built_anew(original: tuple[Path,
     connection = apsw.Connection(str(copy), vfs=VFS)
     # The index becomes a partial one for a moment, so that a delete leaves its entry where it is.
     connection.execute("PRAGMA writable_schema = ON")
-    definition = connection.execute("SELECT sql FROM sqlite_schema WHERE name = 'record_identity'").get
-    statement = "UPDATE sqlite_schema SET sql = ? WHERE name = 'record_identity'"
+    definition = connection.execute("SELECT sql FROM sqlite_schema WHERE name = 'record_lsn'").get
+    statement = "UPDATE sqlite_schema SET sql = ? WHERE name = 'record_lsn'"
     connection.execute(statement, (f"{definition} WHERE container = 99",))
     connection.close()
     connection = apsw.Connection(str(copy), vfs=VFS)
@@ -249,7 +261,7 @@ def test_an_index_that_lacks_a_row_is_found_and_built_anew(original: tuple[Path,
     connection.execute(statement, (definition,))
     connection.close()
     report = examine(copy)
-    assert any("the index record_identity and its table contradict each other" in each.text for each in report.findings)
+    assert any("the index record_lsn and its table contradict each other" in each.text for each in report.findings)
     repair_file(copy, tmp_path / "mended.db", silent)
     assert examine(tmp_path / "mended.db").sound
 
@@ -270,6 +282,10 @@ def test_dates_and_their_entries(original: tuple[Path, int], tmp_path: Path) -> 
                 "INSERT INTO record SELECT ?, ?, hash, identity, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM record LIMIT 1",
                 (id, container, record.partition, record.key, *state_columns(record)),
             )
+            connection.execute(
+                "INSERT INTO directory SELECT container, 0, identity, id FROM record WHERE id = ?", (id,)
+            )
+            connection.execute("INSERT INTO directory SELECT container, 1, hash, id FROM record WHERE id = ?", (id,))
             dates = [] if missing and record is first else [date for _, date in record.dates]
             for date in [*dates, *([777] if extra and record is second else [])]:
                 connection.execute("INSERT INTO entry VALUES(?, 30, ?, ?)", (container, date_key(date), id))
@@ -338,11 +354,11 @@ def test_the_command(run: Run, original: tuple[Path, int], tmp_path: Path) -> No
     copy = tmp_path / "copy.db"
     shutil.copy(path, copy)
     with copy.open("r+b") as file:
-        file.seek((pages_of(path)["record_identity"][0] - 1) * 4096 + 4000)
+        file.seek((pages_of(path)["record_lsn"][0] - 1) * 4096 + 4000)
         file.write(b"damage")
     said = run("-o", "table", "doctor", copy)
     assert said.exit_code == 5
-    assert "1 x pages of record_identity do not match their checksums: page " in said.output
+    assert "1 x pages of record_lsn do not match their checksums: page " in said.output
     assert "(--repair mends it)" in said.output and "The file is damaged." in said.output
     said = run("doctor", copy, "--repair", tmp_path / "new.db", "--json")
     assert (said.exit_code, json.loads(said.stdout)["records"]) == (0, RECORDS)

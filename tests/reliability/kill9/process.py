@@ -22,6 +22,8 @@ import mayflydb.frontends.mongo.app, mayflydb.frontends.mongo.protocol.connectio
 if sys.argv[1:] == ["ydb"]:
     os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
     import mayflydb.frontends.ydb.app, mayflydb.frontends.ydb.server
+from reliability.eager import make_rounds_eager
+make_rounds_eager()
 gc.freeze()
 for line in sys.stdin:
     child = os.fork()

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from mayflydb.store.interface import Committed, Decision, Read, Store, Urgency
 from mayflydb.store.sqlite.connection import open_memory
+from mayflydb.store.sqlite.directory_rounds import DirectoryRounds
 from mayflydb.store.sqlite.prepare import prepare
 from mayflydb.store.sqlite.transaction import Transaction
 
@@ -24,13 +25,36 @@ def finish(work: Coroutine[Any, Any, T]) -> T:
 
 
 class Direct:
-    """SQLite in memory through its transactions alone: each write is a group of one, decided, applied and committed here."""
+    """SQLite in memory through its transactions alone: each write is a group of one, decided, applied and committed here.
+
+    After each write a round through the directory, if one is due, makes its next step.
+    """
 
     description = "memory"
     durable = False
 
     def __init__(self) -> None:
         self._transaction = prepare(open_memory())
+        self._round: Coroutine[Any, Any, None] | None = None
+        self._rounds = self._new_rounds()
+
+    def _new_rounds(self) -> DirectoryRounds:
+        return DirectoryRounds(self._transaction.connection, self._transaction.stale, self._make_step, 5)
+
+    async def _make_step(self, decide: Callable[[], Decision[Any]], urgency: Urgency) -> Committed[Any]:
+        await Turn()
+        return self._decide(decide)
+
+    def _go_on_with_round(self) -> None:
+        if self._round is None:
+            container = self._rounds.choose(1 << 60, 1)
+            if container is None:
+                return
+            self._round = self._rounds.make_round(container)
+        try:
+            self._round.send(None)
+        except StopIteration:
+            self._round = None
 
     @property
     def catalog_version(self) -> int:
@@ -40,12 +64,22 @@ class Direct:
         """What a restart does: everything that was kept beside the tables is read from them again."""
         self._transaction.connection.execute("DROP TABLE temp.chosen")
         self._transaction = Transaction(self._transaction.connection)
+        if self._round is not None:
+            self._round.close()
+            self._round = None
+        self._rounds = self._new_rounds()
 
     async def read(self, request: Read[T]) -> T:
         answer: T = self._transaction._answer(request)
         return answer
 
     async def write(self, decide: Callable[[], Decision[T]], urgency: Urgency = "user") -> Committed[T]:
+        try:
+            return self._decide(decide)
+        finally:
+            self._go_on_with_round()
+
+    def _decide(self, decide: Callable[[], Decision[T]]) -> Committed[T]:
         transaction = self._transaction
         transaction.begin()
         try:

@@ -6,10 +6,13 @@ from collections import Counter
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
+import msgspec
+
 from mayflydb.clock import VirtualClock
 from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.commands import Command, Draft, Mode, Written
 from mayflydb.engine.engine import BatchRefused, Engine, Scope
+from mayflydb.engine.expiry_counts import CountBudget, ExpiryCounts, Preview
 from mayflydb.engine.open import open_engine
 from mayflydb.expiry.sweep import Limits, PurgeRequest, Sweep
 from mayflydb.frontends.cosmos.rules import rules_of
@@ -398,6 +401,17 @@ class World:
         )
         sample = {(record.partition, record.key) for record in preview.sample}
         assert sample <= victims and len(sample) == min(10, len(victims))
+        self._estimate(container, ttl, preview, victims)
+
+    def _estimate(self, container: int, ttl: int | None, exact: Preview, victims: set[tuple[bytes, bytes]]) -> None:
+        """Look at three records at most: either they are all, or the counts are marked as estimates and fit together."""
+        counts = ExpiryCounts(self.store, CountBudget(counted=0, read=0, sample=3))
+        guess = finish(counts.preview(self.node(container), rules_of(ttl), self.now))
+        found = {(record.partition, record.key) for record in guess.sample}
+        within = list(guess.expire_within.values())
+        assert found <= victims and len(found) <= guess.expire_now <= min(within) and within == sorted(within)
+        if guess.exact:
+            assert msgspec.structs.replace(guess, sample=exact.sample) == exact
 
     def forecast(self, container: int, seconds: int) -> None:
         """How many die in each second to come."""
