@@ -48,7 +48,7 @@ NO_PARTICIPLES = words(
     "bed bleed breed changefeed embed exceed feed hundred indeed need proceed red seed shed speed weed"
 )
 STATES = words("aborted committed expired locked not_found unsigned unsupported")
-CALLBACKS = words("connection_lost connection_made data_received eof_received")
+CALLBACKS = words("buffer_updated connection_lost connection_made data_received eof_received")
 FIELDS_TERMS = STATES | CALLBACKS
 """Names that end in a participle and are the field's own: states of records and transactions, and what asyncio calls."""
 RELATIONS = words("as can has if is not of on or was why with without")

@@ -30,12 +30,14 @@ if [[ $only == clients || $only == tests/clients* || $only == clients/* ]]; then
 else
     tools/system-packages.sh strace chromium
     tools/javascript.sh
+    tools/web.sh
     selection=(--ignore=tests/clients)
     echo "Clients in Go, Rust and Java are a step of their own: make test ONLY=clients"
 fi
 if [[ -n $only ]]; then
     place=
-    for candidate in "$only" "tests/$only" "tests/reliability/$only"; do
+    # Below tests first: `clients` is a folder at the root as well.
+    for candidate in "tests/$only" "tests/reliability/$only" "$only"; do
         if [[ -e $candidate ]]; then
             place=$candidate
             break

