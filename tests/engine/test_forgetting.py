@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from mayflydb.expiry.rules import default_rule
 from mayflydb.expiry.sweep import PurgeRequest
 from mayflydb.model.instant import HOUR, MINUTE
 from mayflydb.model.record import Kind
-from mayflydb.store.interface import CatalogRow, History
+from mayflydb.store.interface import CatalogRow, Count, DroppedContainers, History, Read
 from mayflydb.store.sqlite.store import SqliteStore
 
 PATIENCE = 30.0
@@ -47,6 +48,35 @@ def test_the_reaper_forgets(history: int, at: int) -> None:
         assert [version.kind for version in told] == [Kind.GAP]
         reaping.cancel()
         await asyncio.wait({reaping})
+        await store.close()
+
+    asyncio.run(check())
+
+
+def test_a_history_survives_a_drop_that_is_committed_during_the_look_for_dropped_containers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def check() -> None:
+        store, clock = await SqliteStore.open(None), VirtualClock(HOUR)
+        engine = await open_engine(store, clock)
+        space = await engine.definitions.space("mongo", HOUR)
+        await engine.ordered_histories.begin(space.id, space.id, HOUR, lambda: HOUR, None)
+        made = await engine.definitions.create(space.id, "c", Definition({}, HOUR, history=HOUR, ordered=space.id))
+        await engine.write(made.id, Command(Mode.UPSERT, b"p", b"k", Draft(b"v")), HOUR)
+        before = await engine.versions(made, 0, HOUR)
+        read = store.read
+
+        async def drop_first(request: Read[Any]) -> Any:
+            if isinstance(request, DroppedContainers):
+                await engine.definitions.drop(made.id, note_of=lambda node: b"dropped", now=HOUR)
+            return await read(request)
+
+        monkeypatch.setattr(store, "read", drop_first)
+        await engine.reaper._housekeeping.clear_dropped()
+        monkeypatch.undo()
+        told = await store.read(History(made.id, 0, 9))
+        assert told[:-1] == before and told[-1].value.endswith(b"dropped")
+        assert not (await store.read(Count(made.id))).records
         await store.close()
 
     asyncio.run(check())

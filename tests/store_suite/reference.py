@@ -433,7 +433,7 @@ class ReferenceStore:
         for record in doomed:
             container.remove(record)
         sizes = [len(record.value) for record in doomed]
-        if not doomed:
+        if not doomed and change.history:
             sizes = [len(container.history.pop(lsn).value) for lsn in sorted(container.history)[: change.limit]]
         if not container.records and not container.history:
             self._dropped.discard(change.container)

@@ -200,6 +200,8 @@ def test_it_goes_with_its_container(store: Subject, container: int) -> None:
     assert told(store, other) == [version(1)]
     store.change(DropRow(other))
     assert store.read(DroppedContainers()) == [other], "there is a history and no record"
+    assert store.change(ClearDropped(other, 2, history=False)).purged[0].records == 0
+    assert told(store, other) == [version(1)]
     assert store.change(ClearDropped(other, 2)).purged[0].value_bytes == 1
     assert store.read(DroppedContainers()) == []
 

@@ -259,7 +259,9 @@ class Walk:
     async def clear(self) -> None:
         dropped = await self.store.read(DroppedContainers())
         if dropped:
-            await self.change(ClearDropped(self.random.choice(dropped), self.random.choice([1, 3, 100])))
+            await self.change(
+                ClearDropped(self.random.choice(dropped), self.random.choice([1, 3, 100]), self.random.random() < 0.8)
+            )
 
     async def link(self) -> None:
         container, index = self.container(), self.random.choice((16, 17))

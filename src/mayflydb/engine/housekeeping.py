@@ -7,7 +7,7 @@ import msgspec
 from mayflydb.engine.catalog import Nodes
 from mayflydb.engine.expiry_events import EventLimits, ExpiryEvents
 from mayflydb.engine.history import forget_old
-from mayflydb.engine.ordered_histories import OrderedHistories
+from mayflydb.engine.ordered_histories import OrderedHistories, has_kept_history
 from mayflydb.model.instant import MINUTE, Instant, Span
 from mayflydb.store.interface import ClearDropped, Count, Decision, DroppedContainers, Outcome, Store
 
@@ -42,8 +42,9 @@ class Housekeeping:
         """Remove all records of dropped containers, and their histories, except histories that outlive their containers."""
         kept = {node.definition.keeps for node in await self._ordered_histories.read_kept()}
         for container in await self._store.read(DroppedContainers()):
-            # A clear of an empty container would remove its history, so each one is preceded by a look.
-            while not (container in kept and await self._is_empty(container)) and await self._clear(container):
+            if container in kept and await self._is_empty(container):
+                continue
+            while await self._clear(container):
                 pass
 
     async def _is_empty(self, container: int) -> bool:
@@ -53,8 +54,9 @@ class Housekeeping:
         """Remove one batch; return the number of removed records or versions."""
 
         def decide() -> Decision[None]:
-            return Outcome((ClearDropped(container, self.batch),), None)
-            yield
+            # Decided in the transaction: a drop may be committed after `kept` was read.
+            history = not (yield from has_kept_history(container))
+            return Outcome((ClearDropped(container, self.batch, history),), None)
 
         # As a sweep, so that user writes go first.
         return (await self._store.write(decide, "sweep")).purged[0].records

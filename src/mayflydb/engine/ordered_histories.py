@@ -106,6 +106,12 @@ def keep_histories(
     return tuple(changes)
 
 
+def has_kept_history(container: int) -> Generator[Read[Any], Any, bool]:
+    """Return whether a row keeps the history of a dropped container."""
+    space = yield from ask(FindRow(ROOT, KEPT_SPACE))
+    return space is not None and (yield from ask(FindRow(space.id, str(container)))) is not None
+
+
 def is_ordered(node: Node) -> bool:
     """Return whether a node has an ordered history."""
     return bool(node.definition.history) and node.definition.ordered is not None

@@ -351,11 +351,12 @@ class TrimHistory(msgspec.Struct, frozen=True):
 class ClearDropped(msgspec.Struct, frozen=True):
     """Remove up to `limit` records of a dropped container, without events; or up to `limit` versions once no record is left.
 
-    The id of the container leaves `DroppedContainers` when nothing is left of it.
+    The id of the container leaves `DroppedContainers` when nothing is left of it. `history`: versions are removed too.
     """
 
     container: int
     limit: int
+    history: bool = True
 
 
 class ReplaceEntries(msgspec.Struct, frozen=True):

@@ -201,7 +201,7 @@ async def clear(connection: Connection, change: interface.ClearDropped, distribu
     await connection.execute("SELECT 1 FROM mayfly.dropped WHERE container = $1 FOR UPDATE", change.container)
     records, size = await connection.fetchrow(_CLEAR[distributed], change.container, change.limit)
     purged = interface.Purged(records, int(size))
-    if not records:
+    if not records and change.history:
         purged = await history.clear_history(connection, change.container, change.limit)
     await connection.execute(
         "DELETE FROM mayfly.dropped WHERE container = $1"

@@ -203,7 +203,7 @@ def clear(connection: apsw.Connection, counters: Counters, change: interface.Cle
         (*bounds, change.limit),
     )
     purged = _remove_chosen(connection)
-    if not purged.records:
+    if not purged.records and change.history:
         purged = clear_history(connection, change.container, change.limit)
     connection.execute(
         "DELETE FROM dropped WHERE container = ?1"
