@@ -39,6 +39,7 @@ class ServerSettings(msgspec.Struct, frozen=True):
     advertise: Advertised | None
     allow_hosts: tuple[str, ...]
     seed: tuple[str, ...]
+    initdb: tuple[str, ...]
     allow_time_travel: bool
     ready_file: Path | None
     stop_with_stdin: bool

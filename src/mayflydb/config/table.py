@@ -6,6 +6,7 @@ from mayflydb.config import values as read
 from mayflydb.config.emulators import DROP_IN_ROW
 from mayflydb.config.limit_rows import LIMIT_ROWS
 from mayflydb.config.row import Row
+from mayflydb.config.seed_rows import SEED_ROWS
 
 TABLE: tuple[Row, ...] = (
     Row(
@@ -65,15 +66,7 @@ TABLE: tuple[Row, ...] = (
         "NAME",
         many=True,
     ),
-    Row(
-        "server.seed",
-        ("--seed",),
-        [],
-        read.texts,
-        "A resource document, or a folder of them, that is applied before the server is ready; may be repeated.",
-        "PATH",
-        many=True,
-    ),
+    *SEED_ROWS,
     Row(
         "server.allow_time_travel",
         ("--allow-time-travel/--no-allow-time-travel",),

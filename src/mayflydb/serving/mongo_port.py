@@ -162,10 +162,8 @@ class MongoPort:
         await self._front_end.ready()
         return self.caller(engine, now)
 
-    async def serve(
-        self, engine: Engine, certificate: CertificateSource, now: Instant, shared: SharedLimits, front_end: FrontEnd
-    ) -> None:
-        """Accept connections from now on. Raise StartFailed if the store was written under another profile.
+    async def open(self, engine: Engine, now: Instant, shared: SharedLimits, front_end: FrontEnd) -> None:
+        """Answer callers of this process. Raise StartFailed if the store was written under another profile.
 
         `front_end`: loads what serves the clients.
         """
@@ -180,6 +178,11 @@ class MongoPort:
         if is_used:
             await self._recover(engine, now)
         self._notifier = engine.reaper.notifier
+
+    def listen(self, engine: Engine, certificate: CertificateSource, now: Instant, shared: SharedLimits) -> None:
+        """Accept connections from now on."""
+        front_end = self._front_end
+        assert front_end is not None
         work = Work(shared.in_flight)
         factories: list[ProtocolFactory] = []
 

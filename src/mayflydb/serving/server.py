@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
@@ -26,6 +25,7 @@ from mayflydb.engine.selftest import prove
 from mayflydb.engine.slow_log import SlowLog
 from mayflydb.engine.throughput import ceiling
 from mayflydb.evaluation.evaluators import EvaluationLimits, Evaluators
+from mayflydb.frontends.cosmos.app import CosmosApp
 from mayflydb.frontends.cosmos.auth import Keys
 from mayflydb.frontends.cosmos.caller import Caller
 from mayflydb.frontends.cosmos.targets import CosmosTargets
@@ -83,6 +83,7 @@ class Server:
         self._reaping: asyncio.Task[None] | None = None
         self._front_ends: list[FrontEnd] = []
         self._limits: SharedLimits
+        self._began: Instant
         self.admin: Admin | None = None
 
     @property
@@ -108,8 +109,10 @@ class Server:
             engine = await self._open_engine()
         except MayflyError as error:
             raise StartFailed(str(error), setting="storage.url") from error
-        caller = await self._serve(http, endpoints, engine)
-        await self._seed()
+        cosmos, caller, wires = await self._build(http, endpoints, engine)
+        # Before the ports are open: the first client finds what the seed makes.
+        await self._seed(engine)
+        self._open_ports(http, engine, cosmos, wires)
         # All ports are open by now. The server is announced only after each of them has answered.
         await self._check_listeners(http, caller)
         if self._settings.drop_in is not None:
@@ -231,12 +234,12 @@ class Server:
         self._readiness.store = "ok"
         return engine
 
-    async def _serve(self, http: HttpPort, endpoints: Endpoints, engine: Engine) -> Caller:
-        """Build the front ends over the engine and open their ports. Return the caller that signs requests as clients do."""
+    async def _build(self, http: HttpPort, endpoints: Endpoints, engine: Engine) -> tuple[CosmosApp, Caller, Wires]:
+        """Build the front ends over the engine. Return Cosmos DB's, its caller, and all callers."""
         settings = self._settings
         cosmos = build_cosmos(engine, settings, self._key.base64, http.reachable)
         caller = Caller(cosmos, Keys.from_base64(self._key.base64))
-        now = await engine.now()
+        self._began = now = await engine.now()
         mongo = self._mongo_targets(engine, now)
         spaces: tuple[Targets, ...] = (CosmosTargets(caller), mongo, YdbTargets(settings.ydb.databases, self._schemes))
 
@@ -251,30 +254,30 @@ class Server:
             None if self._ydb is None else self._ydb.wire(),
         )
         self.admin = Admin(engine, spaces, travel, shared, info, self._tls.ca_pem, self._host_clock, wires)
-        http.open(cosmos, self.admin, wires)
         if self._mongo is not None:
             front_end = self._front_end("mongo", "MongoDB's front end")
-            await self._mongo.serve(engine, self._tls.get, now, self._limits, front_end)
+            await self._mongo.open(engine, now, self._limits, front_end)
         if self._ydb is not None:
-            await self._ydb.serve(engine, self.authority.pair, self._limits, self._front_end("ydb", "YDB's front end"))
-        return caller
+            await self._ydb.open(engine, self.authority.pair, self._limits, self._front_end("ydb", "YDB's front end"))
+        return cosmos, caller, wires
 
-    async def _seed(self) -> None:
+    async def _seed(self, engine: Engine) -> None:
         """Apply the resource documents of the settings. StartFailed names the file that could not be applied."""
-        paths = self._settings.server.seed
-        if paths and self.admin is not None:
-            from mayflydb.admin import resource_files, resources
+        server = self._settings.server
+        if (server.seed or server.initdb) and self.admin is not None:
+            from mayflydb.serving.seeding import seed
 
             self._readiness.seed = "seeding"
-            place = ", ".join(paths)
-            try:
-                for path in resource_files.find([Path(each) for each in paths]):
-                    place = str(path)
-                    for piece in resources.pieces(resource_files.read(path)):
-                        await self.admin.applier.apply(piece)
-            except (MayflyError, OSError) as error:
-                raise StartFailed(f"the seed {place} could not be applied: {error}", setting="server.seed") from error
+            await seed(engine, self.admin, server.initdb, server.seed)
         self._readiness.seed = "ok"
+
+    def _open_ports(self, http: HttpPort, engine: Engine, cosmos: CosmosApp, wires: Wires) -> None:
+        assert self.admin is not None
+        http.open(cosmos, self.admin, wires)
+        if self._mongo is not None:
+            self._mongo.listen(engine, self._tls.get, self._began, self._limits)
+        if self._ydb is not None:
+            self._ydb.listen(self._limits)
 
     def _front_end(self, part: str, name: str) -> FrontEnd:
         front_end = FrontEnd(name, self._settings.server.preload, partial(setattr, self._readiness, part))

@@ -112,7 +112,7 @@ class YdbPort:
 
     @property
     def schemes(self) -> Schemes | None:
-        """The schemes of the served databases; None before `serve`."""
+        """The schemes of the served databases; None before it is loaded."""
         return None if self._app is None else self._app.services.schemes
 
     @property
@@ -147,8 +147,11 @@ class YdbPort:
 
         return call
 
-    async def serve(self, engine: Engine, credentials: Credentials, shared: SharedLimits, front_end: FrontEnd) -> None:
-        """Start to serve. StartFailed if a certificate cannot be used. `front_end`: loads what serves the clients."""
+    async def open(self, engine: Engine, credentials: Credentials, shared: SharedLimits, front_end: FrontEnd) -> None:
+        """Answer callers of this process. StartFailed if a certificate cannot be used.
+
+        `front_end`: loads what serves the clients.
+        """
         self._front_end = front_end
         for sockets, tls in ((self._plain_sockets, False), (self._tls_sockets, True)):
             if sockets:
@@ -156,8 +159,12 @@ class YdbPort:
         front_end.load = partial(self._load, engine, credentials, shared)
         if front_end.preload or await engine.node(SPACE) is not None:
             await front_end.ready()
+
+    def listen(self, shared: SharedLimits) -> None:
+        """Accept connections from now on."""
+        assert self._front_end is not None
         for each in self._listening:
-            each.open(front_end, self._limits(shared, each), shared)
+            each.open(self._front_end, self._limits(shared, each), shared)
         log.info("YDB's clients are served on %s", self.endpoint)
 
     def _limits(self, shared: SharedLimits, port: Listening) -> ListenerLimits:
