@@ -473,6 +473,14 @@ class Info(Answer, frozen=True):
     metrics: str
 
 
+class LoginLink(Answer, frozen=True):
+    """A link that logs a browser in, below the address of the server."""
+
+    path: str
+    role: Literal["admin", "read-only"]
+    valid_seconds: int
+
+
 class Problem(msgspec.Struct, frozen=True):
     """A problem document (RFC 9457). `hint`: the next thing to try."""
 

@@ -11,6 +11,7 @@ from mayflydb.admin import answers as a
 from mayflydb.admin.events import Follow
 from mayflydb.admin.operations import Operation
 from mayflydb.admin.problems import CONTENT_TYPE, STATUS
+from mayflydb.admin.requests import LoginLinkWish
 from mayflydb.version import __version__
 
 REFERENCE: Final = "#/components/schemas/{name}"
@@ -21,7 +22,7 @@ PEM: Final = "application/x-pem-file"
 
 
 class OtherOperation(msgspec.Struct, frozen=True):
-    """A GET outside of the table of operations. `answer`: its type; None: the answer is no JSON."""
+    """An operation outside of the table. `answer`: its type; None: the answer is no JSON. POST has its parameters in a body."""
 
     path: str
     summary: str
@@ -29,6 +30,7 @@ class OtherOperation(msgspec.Struct, frozen=True):
     content_type: str = JSON
     needs_token: bool = True
     parameters: type[msgspec.Struct] | None = None
+    method: str = "GET"
 
 
 OTHERS: Final = (
@@ -42,6 +44,13 @@ OTHERS: Final = (
         None,
         EVENT_STREAM,
         parameters=Follow,
+    ),
+    OtherOperation(
+        "/_mayfly/login-links",
+        "Makes a link that logs a browser in, where a token is needed.",
+        a.LoginLink,
+        parameters=LoginLinkWish,
+        method="POST",
     ),
     OtherOperation("/_mayfly/info", "Tells version and addresses, with the host that the client used.", a.Info),
     OtherOperation("/_mayfly/openapi.json", "Describes all operations of this API as an OpenAPI 3.1 document.", dict),
@@ -67,9 +76,9 @@ def describe(operations: Iterable[Operation]) -> dict[str, Any]:
         described = _describe(each, shapes, components)
         paths.setdefault(f"/_mayfly/{each.path}", {})[each.method.lower()] = described
     for other in OTHERS:
-        paths.setdefault(other.path, {})["get"] = _describe_other(other, shapes, components)
+        paths.setdefault(other.path, {})[other.method.lower()] = _describe_other(other, shapes, components)
     queries = {each.parameters.__name__ for each in operations if in_address(each)}
-    queries |= {other.parameters.__name__ for other in OTHERS if other.parameters is not None}
+    queries |= {each.parameters.__name__ for each in OTHERS if each.parameters is not None and each.method == "GET"}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -102,9 +111,15 @@ def _describe(operation: Operation, shapes: Mapping[Any, Any], components: Mappi
             for each in _describe_query(parameters, operation.example)
         ]
     elif parameters["properties"]:
-        body = {"schema": shapes[operation.parameters], "example": operation.example}
-        described["requestBody"] = {"required": bool(parameters.get("required")), "content": {JSON: body}}
+        described["requestBody"] = _describe_body(shapes[operation.parameters], parameters, operation.example)
     return described
+
+
+def _describe_body(schema: Any, parameters: Mapping[str, Any], example: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "required": bool(parameters.get("required")),
+        "content": {JSON: {"schema": schema, "example": example}},
+    }
 
 
 def _describe_query(parameters: Mapping[str, Any], example: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -149,12 +164,16 @@ def _any_of(schemas: list[Any]) -> Any:
 def _describe_other(other: OtherOperation, shapes: Mapping[Any, Any], components: Mapping[str, Any]) -> dict[str, Any]:
     schema = {"type": "string"} if other.answer is None else shapes[other.answer]
     described: dict[str, Any] = {
-        "operationId": _operation_id("GET", other.path.strip("/").removeprefix("_mayfly/")),
+        "operationId": _operation_id(other.method, other.path.strip("/").removeprefix("_mayfly/")),
         "summary": other.summary,
         "responses": _describe_responses(other.content_type, schema),
     }
     if other.parameters is not None:
-        described["parameters"] = _describe_query(components[other.parameters.__name__], {})
+        parameters = components[other.parameters.__name__]
+        if other.method == "GET":
+            described["parameters"] = _describe_query(parameters, {})
+        else:
+            described["requestBody"] = _describe_body(shapes[other.parameters], parameters, {})
     if other.answer is a.Ready:
         described["responses"]["503"] = {"description": "Not ready.", "content": {JSON: {"schema": schema}}}
     if not other.needs_token:

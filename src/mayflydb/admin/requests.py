@@ -293,3 +293,11 @@ def parse_moment(text: str) -> Instant:
         return parse_instant(text)
     except ValueError as error:
         raise BadRequest(str(error)) from None
+
+
+class LoginLinkWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The rights of a browser's session."""
+
+    role: Annotated[
+        Literal["admin", "read-only"], Meta(description="`read-only`: the session looks, and changes nothing.")
+    ] = "admin"

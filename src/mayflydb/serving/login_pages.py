@@ -8,6 +8,8 @@ from urllib.parse import parse_qs
 
 import msgspec
 
+from mayflydb.admin.answers import LoginLink
+from mayflydb.admin.requests import LoginLinkWish
 from mayflydb.http.messages import Fields, Request, Response
 from mayflydb.model.errors import TooLarge
 from mayflydb.model.instant import MINUTE, SECOND
@@ -38,12 +40,6 @@ _HOW: Final = (
     "<p>For a person who may look but change nothing:</p>"
     "<pre>mayfly --url {url} token --role read-only</pre>"
 )
-
-
-class LinkWish(msgspec.Struct, forbid_unknown_fields=True):
-    """The body of a request for a link."""
-
-    role: Role = "admin"
 
 
 class LoginPages:
@@ -99,15 +95,12 @@ class LoginPages:
     async def answer_links(self, request: Request) -> Response:
         """Make a link, for the bearer of the admin token."""
         try:
-            wish = msgspec.json.decode(await _read_small(request) or b"{}", type=LinkWish)
+            wish = msgspec.json.decode(await _read_small(request) or b"{}", type=LoginLinkWish)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             document = {"type": "about:blank", "title": "Bad request", "status": 400, "detail": str(error)}
             return Response(400, msgspec.json.encode(document), ((b"content-type", b"application/problem+json"),))
-        made = {
-            "path": f"{LOGIN.decode()}?link={self._logins.create_link(wish.role)}",
-            "role": wish.role,
-            "valid_seconds": LINK_LIFE // SECOND,
-        }
+        path = f"{LOGIN.decode()}?link={self._logins.create_link(wish.role)}"
+        made = LoginLink(path, wish.role, LINK_LIFE // SECOND)
         headers = ((b"content-type", b"application/json"), (b"cache-control", b"no-store"))
         return Response(200, msgspec.json.encode(made), headers)
 
