@@ -260,6 +260,7 @@ def test_the_list_of_targets(http: Http, sessions: ContainerProxy) -> None:
         "due": 0,
         "own_ttl": 1,
         "ignored_ttl": 0,
+        "exact": True,
         "next_expiry": "2030-01-01T00:01:00Z",
     }
     assert http.get("ttl") == {"now": START, "targets": [row]}

@@ -69,6 +69,7 @@ def test_the_list_of_targets(http: Http, otps: Collection[Any]) -> None:
         "due": 0,
         "own_ttl": 1,
         "ignored_ttl": 1,
+        "exact": True,
         "next_expiry": "2030-01-01T00:00:30Z",
         "next_pass": "2030-01-01T00:01:00Z",
     }

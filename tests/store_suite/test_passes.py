@@ -20,7 +20,7 @@ from mayflydb.expiry.explain import explain
 from mayflydb.expiry.rules import Rule
 from mayflydb.expiry.sweep import PurgeRequest
 from mayflydb.model.errors import NotFound
-from mayflydb.model.instant import DAY, MILLISECOND, MINUTE, SECOND, Instant, from_rfc3339
+from mayflydb.model.instant import DAY, HOUR, MILLISECOND, MINUTE, SECOND, Instant, from_rfc3339
 from mayflydb.model.record import Dates, Expiry, Record
 from mayflydb.store.interface import Entries, Expiries, Get, NextDue
 from store_suite.subject import Subject
@@ -338,7 +338,7 @@ def test_counts_ahead(store: Subject, rules: tuple[Rule, ...], deaths: list[tupl
     for second in (0, 4, 5, 9, 10, 39, 40, 599, 600, 10_000):
         counted = town.run(expiry_counts.due_counts(id, rules, [T + second * SECOND]))
         assert counted == [expected(T + second * SECOND)]
-    forecast = town.run(expiry_counts.forecast(town.node, T, 100 * SECOND, 10))
+    forecast = town.run(expiry_counts.forecast(town.node, T, 100 * SECOND, 10, expiry_counts.allow()))
     assert forecast.never == sum(explain(record, rules, T).deadline is None for record in records(town))
     assert forecast.in_horizon == expected(T + 100 * SECOND)
     for bucket in forecast.buckets:
@@ -452,6 +452,68 @@ def test_a_preview_beyond_the_budget_is_an_estimate(store: Subject, rules: tuple
     assert msgspec.structs.replace(scanned, sample=exact.sample) == exact
     counts = ExpiryCounts(store.store, CountBudget(read=30, sample=10))
     assert not town.run(counts.preview_of(town.node, new, now)).exact
+
+
+@pytest.mark.parametrize("sample", [40, 39, 7])
+def test_counts_beyond_the_budget_are_estimates(store: Subject, sample: int) -> None:
+    """They say so, and are exact again where the sample has each record."""
+    town = Town(store, (dated(10), dated(0, OTHER, hides=True)))
+    for n in range(40):
+        town.write(b"%d" % n, ((SLOT, T + n * SECOND), (OTHER, T + 3 * n * SECOND)), own=n % 3 - 1)
+    now = T + 25 * SECOND
+    exact = town.engine.expiry_counts
+    limited = ExpiryCounts(store.store, CountBudget(counted=30, read=30, sample=sample))
+    whole = sample == 40
+
+    records = town.run(exact.count_records(town.node, now, exact.allow()))
+    guess = town.run(limited.count_records(town.node, now, limited.allow()))
+    assert (records.records, records.hidden, records.due, records.own_ttl) == (31, 9, 16, 13)
+    assert guess == records if whole else not guess.exact
+    assert abs(guess.due - records.due) <= 40 // sample * 3 and guess.records + guess.hidden in (39, 40, 41)
+
+    ahead = town.run(exact.forecast(town.node, now, 10 * SECOND, 10, exact.allow()))
+    guessed = town.run(limited.forecast(town.node, now, 10 * SECOND, 10, limited.allow()))
+    assert guessed == ahead if whole else not guessed.exact
+    assert guessed.in_horizon == sum(bucket.count for bucket in guessed.buckets)
+    assert abs(guessed.in_horizon - ahead.in_horizon) <= 40 // sample * 3
+
+    census = town.run(exact.census(town.node, now))
+    estimated = town.run(limited.census(town.node, now))
+    assert estimated == census if whole else not estimated.exact
+
+
+def test_an_answer_about_several_containers_has_one_budget(store: Subject) -> None:
+    town = Town(store, (dated(10), dated(0, OTHER)))
+    for n in range(20):
+        town.write(b"%d" % n, ((SLOT, T + n * SECOND),))
+    counts = ExpiryCounts(store.store, CountBudget(read=50, sample=8, least_sample=3))
+    allowance = counts.allow()
+    found = [town.run(counts.count_records(town.node, T, allowance)) for _ in range(3)]
+    assert [each.exact for each in found] == [True, True, False]
+    assert [allowance.take_sample() for _ in range(3)] == [4, 3, 3]
+
+
+@pytest.mark.parametrize("limit", [3, 100])
+def test_a_list_of_records_by_deadline_ends_with_its_budget(
+    store: Subject, monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    """What it lists is what comes first: it ends before the first record that may be missing."""
+    monkeypatch.setattr("mayflydb.engine.expiry_counts.PAGE", 4)
+    town = Town(store, (dated(0), dated(0, OTHER)))
+    for n in range(40):
+        # By the first rule all come late, and few of them expire by it.
+        town.write(b"%d" % n, ((SLOT, T + n * SECOND), (OTHER, T + (n // 3) * SECOND)))
+    town.write(b"x", ((SLOT, T + 5 * SECOND),))
+    counts = town.engine.expiry_counts
+    whole = town.run(counts.find_expiring(town.node, None, T + HOUR, 100, counts.allow()))
+    assert len(whole.records) == 41 and whole.known_to >= T + HOUR
+    few = ExpiryCounts(store.store, CountBudget(read=10))
+    found = town.run(few.find_expiring(town.node, None, T + HOUR, limit, few.allow()))
+    assert 0 < len(found.records) <= limit
+    assert found.records == whole.records[: len(found.records)]
+    if limit == 100:
+        assert found.known_to < T + HOUR
+        assert found.records == [each for each in whole.records if each[0] <= found.known_to]
 
 
 def test_few_records_of_many_numbers_are_counted(store: Subject) -> None:

@@ -406,6 +406,7 @@ def test_an_endless_read_does_not_keep_the_log_from_being_cut(tmp_path: Path, mo
     monkeypatch.setattr(
         store_module, "ANSWERS", ANSWERS | {Count: lambda connection, _: connection.execute(endless).get}
     )
+    monkeypatch.setattr(store_module, "MOST_ON_LOOP", -1)
     monkeypatch.setattr(checkpoint, "PASSIVE_PAGES", 8)
     monkeypatch.setattr(checkpoint, "CAP_PAGES", 32)
 

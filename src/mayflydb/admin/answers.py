@@ -165,6 +165,7 @@ class RecordCounts(Answer, frozen=True):
     due: Count
     own_ttl: Count
     ignored_ttl: Count
+    exact: bool
     purged: Count
 
 
@@ -220,6 +221,7 @@ class ContainerTtl(Answer, frozen=True):
     due: Count
     own_ttl: Count
     ignored_ttl: Count
+    exact: bool
     next_expiry: Time | None
     indexes: list[TtlIndex] | UnsetType = UNSET
     next_pass: Time | UnsetType | None = UNSET
@@ -334,6 +336,7 @@ class DueRecords(Answer, frozen=True):
 
     now: Time
     records: list[DueRecord]
+    complete: bool
 
 
 class ExpiredRecord(Answer, frozen=True):

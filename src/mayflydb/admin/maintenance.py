@@ -81,9 +81,9 @@ class Maintenance:
     async def stats(self) -> dict[str, Any]:
         """Return counts in all and per container. `purged`: since the server started."""
         now = await self._engine.now()
-        rows = {}
+        rows, allowance = {}, self._reports.allow()
         for container in await self._targets.list_containers():
-            counts = await self._reports.counts(container, now)
+            counts = await self._reports.counts(container, now, allowance)
             rows[container.target] = counts | {"purged": self._engine.reaper.purge_counts[container.node.id]}
         return {
             "now": formats.time(now),

@@ -12,7 +12,7 @@ from mayflydb.admin import formats, requests
 from mayflydb.admin.targets import ContainerTarget, TargetResolver
 from mayflydb.engine.catalog import Definition
 from mayflydb.engine.engine import Engine
-from mayflydb.engine.expiry_counts import Forecast, edges_of
+from mayflydb.engine.expiry_counts import Allowance, Forecast, edges_of
 from mayflydb.engine.proposals import Change
 from mayflydb.engine.runs import last_run, next_run
 from mayflydb.expiry.explain import Explanation, explain
@@ -33,14 +33,16 @@ class ExpiryReports:
 
     async def list_containers(self, target: str | None = None) -> dict[str, Any]:
         """Report each container's TTL settings, counts and next expiry."""
-        now = await self._engine.now()
+        now, allowance = await self._engine.now(), self._expiry_counts.allow()
         return {
             "now": formats.time(now),
-            "targets": [await self._describe_container(p, now) for p in await self._list_targets(target)],
+            "targets": [await self._describe_container(p, now, allowance) for p in await self._list_targets(target)],
         }
 
-    async def _describe_container(self, container: ContainerTarget, now: Instant) -> dict[str, Any]:
-        counts = await self.counts(container, now)
+    async def _describe_container(
+        self, container: ContainerTarget, now: Instant, allowance: Allowance
+    ) -> dict[str, Any]:
+        counts = await self.counts(container, now, allowance)
         ahead = await self._engine.next_deadline(container.node.id, now)
         settings = container.front_end.ttl_settings(container.database, container.node)
         shown = {"target": container.target, **settings, "paused": container.node.definition.paused}
@@ -57,22 +59,15 @@ class ExpiryReports:
         """Return the counts of a container, hidden records included."""
         return await self._expiry_counts.totals(container.node.id)
 
-    async def counts(self, container: ContainerTarget, now: Instant) -> dict[str, int]:
-        """Count a container's records: visible, hidden, due and not yet purged, with an own ttl, with an ignored ttl."""
-        totals = await self._expiry_counts.totals(container.node.id)
-        rules = container.node.rules
-        hiding = tuple(rule for rule in rules if rule.hides)
-        hidden = (await self._expiry_counts.due_counts(container.node.id, hiding, [now]))[0]
-        due = hidden
-        if hiding != tuple(rules):
-            due = (await self._expiry_counts.due_counts(container.node.id, rules, [now]))[0]
-        return {
-            "records": totals.records - hidden,
-            "hidden": hidden,
-            "due": due,
-            "own_ttl": totals.own,
-            "ignored_ttl": totals.ignored,
-        }
+    def allow(self) -> Allowance:
+        """Return what one answer about several containers may count exactly."""
+        return self._expiry_counts.allow()
+
+    async def counts(self, container: ContainerTarget, now: Instant, allowance: Allowance) -> dict[str, Any]:
+        """Count a container's records: visible, hidden, due and not yet purged, with an own ttl, with an ignored ttl; and
+        `exact`, False for estimates.
+        """
+        return msgspec.structs.asdict(await self._expiry_counts.count_records(container.node, now, allowance))
 
     async def set_ttl(self, target: str, change: Change) -> dict[str, Any]:
         """Make a change as a client would, and report the container as it is afterwards."""
@@ -81,7 +76,7 @@ class ExpiryReports:
         now = await self._engine.now()
         return {
             "now": formats.time(now),
-            **await self._describe_container(await self._targets.resolve_container(target), now),
+            **await self._describe_container(await self._targets.resolve_container(target), now, self.allow()),
         }
 
     async def preview(self, target: str, change: Change) -> dict[str, Any]:
@@ -109,9 +104,9 @@ class ExpiryReports:
     async def forecast(self, wanted: requests.Forecast) -> dict[str, Any]:
         """Count deadlines by bucket, each after `from` and up to `to`. The buckets reach from now to the horizon."""
         now = await self._engine.now()
-        span = wanted.span()
+        span, allowance = wanted.span(), self.allow()
         found = [
-            await self._expiry_counts.forecast(container.node, now, span, wanted.buckets)
+            await self._expiry_counts.forecast(container.node, now, span, wanted.buckets, allowance)
             for container in await self._list_targets(wanted.target)
         ]
         edges = edges_of(now, span, wanted.buckets)
@@ -124,7 +119,7 @@ class ExpiryReports:
                 for (after, until), count in zip(pairwise(edges), counts, strict=True)
             ],
             **_add_up(found),
-            "exact": True,
+            "exact": all(each.exact for each in found),
         }
 
     async def explain(self, target: str, id: str, pk: str | None) -> dict[str, Any]:
@@ -161,11 +156,14 @@ class ExpiryReports:
         since = None if wanted.since is None else requests.parse_moment(wanted.since)
         to = formats.LAST_INSTANT if wanted.to is None else requests.parse_moment(wanted.to)
         limit = wanted.checked_limit()
+        allowance, known_to = self.allow(), to
         found: list[tuple[Instant, str, Record, ContainerTarget]] = []
         for container in await self._list_targets(wanted.target):
             # Each container's first `limit` suffice: no more than that of them can be among the first `limit` of all.
-            dying = await self._expiry_counts.find_expiring(container.node, since, to, limit)
-            found += [(when, container.target, record, container) for when, record in dying]
+            expiring = await self._expiry_counts.find_expiring(container.node, since, to, limit, allowance)
+            known_to = min(known_to, expiring.known_to)
+            found += [(when, container.target, record, container) for when, record in expiring.records]
+        found = [each for each in found if each[0] <= known_to]
         found.sort(key=lambda each: (each[0], each[1], each[2].partition, each[2].key))
         rows = []
         names = {
@@ -176,7 +174,7 @@ class ExpiryReports:
             why = explain(record, container.node.rules, now, names[target], container.front_end.causes)
             shown = {"deadline": formats.time(when), "state": why.state, "reason": why.reason, "text": why.text}
             rows.append(self._describe_identity(container, record) | shown)
-        return {"now": formats.time(now), "records": rows}
+        return {"now": formats.time(now), "records": rows, "complete": len(found) > limit or known_to == to}
 
     async def list_expiries(self, after: int) -> list[dict[str, Any]]:
         """List the expiry events above the number `after`, in their order. Events of dropped containers are left out.

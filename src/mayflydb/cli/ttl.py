@@ -186,6 +186,10 @@ def _format_seconds(seconds: int | None, unit: str = " s") -> str:
     return "off" if seconds is None else "on (no default)" if seconds == -1 else f"{seconds}{unit}"
 
 
+def _format_count(count: int, exact: bool) -> int | str:
+    return count if exact else f"about {count}"
+
+
 @ttl.command()
 @click.argument("target", required=False)
 @click.option("--horizon", default="1h", show_default=True, metavar="DURATION", callback=check_with(parse_span))
@@ -199,6 +203,7 @@ def forecast(ctx: click.Context, target: str | None, horizon: str, buckets: int)
     rows += [bucket for bucket in answer["buckets"] if bucket["count"]]
     rows += [{"from": f"within {horizon}", "to": answer["buckets"][-1]["to"], "count": answer["in_horizon"]}]
     rows += [{"from": name, "count": answer[name]} for name in ("later", "never")]
+    rows = [row | {"count": _format_count(row["count"], answer["exact"])} for row in rows]
     show(ctx, answer, rows)
 
 
@@ -231,8 +236,8 @@ def _brief_row(row: Mapping[str, Any], paused: bool) -> dict[str, Any]:
     return {
         "target": row["target"],
         "ttl": (", ".join(lives) or "off") if indexes is not None else _format_seconds(row["default_ttl"], "s"),
-        "records": row["records"],
-        "due": row["due"],
+        "records": _format_count(row["records"], row["exact"]),
+        "due": _format_count(row["due"], row["exact"]),
         "next_expiry": row["next_expiry"],
         **({"paused": row["paused"]} if paused else {}),
     }

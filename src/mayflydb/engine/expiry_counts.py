@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 import msgspec
 
@@ -24,15 +24,41 @@ PAGE = 256
 
 
 class CountBudget(msgspec.Struct, frozen=True):
-    """The largest containers whose previews are exact, and the size of the sample that estimates those of larger ones.
+    """The most records whose counts are exact, in all containers of one answer, and the sizes of the samples that estimate more.
 
     `counted`: records that the store counts by its indexes, about 0.1 s for the default. `read`: records that are read one by
-    one, which takes as long.
+    one, which takes as long. `sample`: the size of the first sample of an answer; later ones are smaller, down to
+    `least_sample`.
     """
 
     counted: int = 1_100_000
     read: int = 10_000
     sample: int = 2000
+    least_sample: int = 50
+
+
+class Allowance:
+    """The rest of a budget that one answer about several containers may still use."""
+
+    def __init__(self, budget: CountBudget) -> None:
+        self._counted, self._read = budget.counted, budget.read
+        self._sample, self._least_sample = budget.sample, budget.least_sample
+
+    def take(self, records: int, by_record: bool) -> bool:
+        """Take an exact count of so many records, which are read one by one or not. Return False if the rest is too small."""
+        if records > (self._read if by_record else self._counted):
+            return False
+        if by_record:
+            self._read -= records
+        else:
+            self._counted -= records
+        return True
+
+    def take_sample(self) -> int:
+        """Return the size of the next sample."""
+        size = self._sample
+        self._sample = max(self._least_sample, size // 2)
+        return size
 
 
 END: Instant = 1 << 80
@@ -68,6 +94,22 @@ class Census(msgspec.Struct, frozen=True):
     missing: int
     never: int
     own: int
+    exact: bool = True
+
+
+class RecordCounts(msgspec.Struct, frozen=True):
+    """The records of a container: `records` are visible, `hidden` have expired, `due` wait for a purge, hidden or not;
+    `own_ttl` have a positive own ttl, `ignored_ttl` an invalid one.
+
+    `exact` False: the counts are estimates.
+    """
+
+    records: int
+    hidden: int
+    due: int
+    own_ttl: int
+    ignored_ttl: int
+    exact: bool = True
 
 
 class Bucket(msgspec.Struct, frozen=True):
@@ -82,7 +124,7 @@ class Forecast(msgspec.Struct, frozen=True):
     """Coming expiries: `due_now` expired and not yet purged, `in_horizon` the sum of the buckets, `later` and `never` the
     rest.
 
-    The last bucket ends at now + horizon.
+    The last bucket ends at now + horizon. `exact` False: the counts are estimates.
     """
 
     now: Instant
@@ -91,6 +133,14 @@ class Forecast(msgspec.Struct, frozen=True):
     in_horizon: int
     later: int
     never: int
+    exact: bool = True
+
+
+class Expiring(msgspec.Struct, frozen=True):
+    """(deadline, record) by deadline. `known_to`: records with a later deadline may be missing."""
+
+    records: list[tuple[Instant, Record]]
+    known_to: Instant
 
 
 class ExpiryCounts:
@@ -99,6 +149,10 @@ class ExpiryCounts:
     def __init__(self, store: Store, budget: CountBudget | None = None) -> None:
         self._store = store
         self._budget = budget or CountBudget()
+
+    def allow(self) -> Allowance:
+        """Return a whole budget, for one answer."""
+        return Allowance(self._budget)
 
     async def due_counts(self, container: int, rules: Sequence[Rule], instants: Sequence[Instant]) -> list[int]:
         """Return the number of stored records that are due at each instant (ascending)."""
@@ -129,7 +183,7 @@ class ExpiryCounts:
     async def _path_counts(
         self, container: int, path: Path, rules: Sequence[Rule], instants: Sequence[Instant]
     ) -> list[int]:
-        bounds = [_highest_due(rules, path, instant) for instant in instants]
+        bounds = _highest_due_at(rules, path, instants)
         known = [bound for bound in bounds if bound is not None]
         if not known:
             return [0] * len(instants)
@@ -148,10 +202,28 @@ class ExpiryCounts:
         hidden = sum(await self.due_counts(container.id, hiding, [now]))
         return totals.records - hidden, -(-totals.value_bytes // 1024)
 
-    async def census(self, container: Node, now: Instant) -> Census:
-        """Count the visible records by their own ttl."""
-        totals = await self.totals(container.id)
+    async def count_records(self, container: Node, now: Instant, allowance: Allowance) -> RecordCounts:
+        """Count the records of a container, by estimate where the allowance does not suffice."""
         hiding = tuple(rule for rule in container.rules if rule.hides)
+        sample = await self._sample_beyond(container, container.rules, allowance)
+        if sample is not None:
+            return _estimate_records(sample, container.rules, hiding, now)
+        totals = await self.totals(container.id)
+        hidden = due = (await self.due_counts(container.id, hiding, [now]))[0]
+        if hiding != tuple(container.rules):
+            due = (await self.due_counts(container.id, container.rules, [now]))[0]
+        return RecordCounts(totals.records - hidden, hidden, due, totals.own, totals.ignored)
+
+    async def census(self, container: Node, now: Instant) -> Census:
+        """Count the visible records by their own ttl, by estimate in a large container."""
+        hiding = tuple(rule for rule in container.rules if rule.hides)
+        sample = await self._sample_beyond(container, hiding, self.allow())
+        if sample is not None:
+            shown = [record.override or 0 for record in sample.records if visible_at(record, hiding, now)]
+            own, never = sum(own > 0 for own in shown), sum(own < 0 for own in shown)
+            missing = sample.scale(len(shown) - own - never)
+            return Census(missing, sample.scale(never), sample.scale(own), exact=sample.is_whole)
+        totals = await self.totals(container.id)
         if any(rule.slot is not None for rule in hiding):
             owns = [record.override or 0 async for record in self._read_due(container.id, hiding, now)]
             own, never = sum(own > 0 for own in owns), sum(own < 0 for own in owns)
@@ -165,7 +237,7 @@ class ExpiryCounts:
         """Preview a change as if it were made now. A date index that does not exist yet needs a look at each record."""
         if proposal.dated is None:
             return await self.preview(container, proposal.rules, now)
-        sample = await self._sample_beyond(container, self._budget.read)
+        sample = await self._draw_beyond(container, by_record=True, allowance=self.allow())
         tally = _Tally(container.rules, proposal.rules, now, proposal.dated)
         if sample is not None:
             tally.add(sample.records)
@@ -176,13 +248,16 @@ class ExpiryCounts:
             tally.add(page)
         return tally.preview()
 
-    async def _sample_beyond(self, container: Node, limit: int) -> RecordSample | None:
-        """Draw a sample of a container with more records than `limit`. None: it has fewer, and all can be counted."""
-        if (await count_numbers(self._store, container.id))[1] <= limit:
+    async def _sample_beyond(self, container: Node, rules: Sequence[Rule], allowance: Allowance) -> RecordSample | None:
+        """Draw a sample of a container whose count by these rules costs more than is allowed. None: all can be counted."""
+        return await self._draw_beyond(container, _overlap(rules), allowance)
+
+    async def _draw_beyond(self, container: Node, by_record: bool, allowance: Allowance) -> RecordSample | None:
+        if allowance.take((await count_numbers(self._store, container.id))[1], by_record):
             return None
-        sample = await draw_sample(self._store, container.id, self._budget.sample)
+        sample = await draw_sample(self._store, container.id, allowance.take_sample())
         # Numbers of purged records are not used again: few records may have drawn from many numbers.
-        return None if sample.scale(len(sample.records)) <= limit else sample
+        return None if allowance.take(sample.scale(len(sample.records)), by_record) else sample
 
     async def _estimate(
         self, container: Node, proposed: tuple[Rule, ...], now: Instant, sample: RecordSample
@@ -208,8 +283,7 @@ class ExpiryCounts:
         """Preview rules as if they were set now."""
         hiding = tuple(rule for rule in container.rules if rule.hides)
         by_record = _overlap(proposed) or _overlap((*hiding, *proposed))
-        limit = self._budget.read if by_record else self._budget.counted
-        sample = await self._sample_beyond(container, limit) if may_estimate else None
+        sample = await self._draw_beyond(container, by_record, self.allow()) if may_estimate else None
         if sample is not None:
             return await self._estimate(container, proposed, now, sample)
         totals = await self.totals(container.id)
@@ -281,36 +355,40 @@ class ExpiryCounts:
                 sample += records
         return sample
 
-    async def forecast(self, container: Node, now: Instant, horizon: Span, buckets: int) -> Forecast:
-        """Count expiries per bucket until now + horizon, under the rules in force."""
+    async def forecast(
+        self, container: Node, now: Instant, horizon: Span, buckets: int, allowance: Allowance
+    ) -> Forecast:
+        """Count expiries per bucket until now + horizon, under the rules in force, by estimate where the allowance does not
+        suffice.
+        """
         edges = edges_of(now, horizon, buckets)
+        sample = await self._sample_beyond(container, container.rules, allowance)
+        if sample is not None:
+            return _estimate_forecast(sample, container.rules, edges)
         expired = await self.due_counts(container.id, container.rules, edges)
         totals = await self.totals(container.id)
         never = await self._count_unexpiring(container.id, totals, container.rules)
-        return Forecast(
-            now=now,
-            buckets=[Bucket(edges[n], edges[n + 1], expired[n + 1] - expired[n]) for n in range(buckets)],
-            due_now=expired[0],
-            in_horizon=expired[-1] - expired[0],
-            later=totals.records - never - expired[-1],
-            never=never,
-        )
+        return _build_forecast(edges, expired, totals.records, never)
 
     async def find_expiring(
-        self, container: Node, after: Instant | None, until: Instant, limit: int
-    ) -> list[tuple[Instant, Record]]:
-        """Return (deadline, record) for stored records with a deadline in (after, until], by deadline, up to `limit`."""
+        self, container: Node, after: Instant | None, until: Instant, limit: int, allowance: Allowance
+    ) -> Expiring:
+        """Find stored records with a deadline in (after, until], by deadline, up to `limit`."""
         found: list[tuple[Instant, Record]] = []
+        known_to = until
         for lane in lanes(container.rules):
             upto = lane.highest_due(until)
             if upto is not None:
-                found += await self._expiring_by(container, lane, after, upto, limit)
-        return sorted(found, key=lambda each: (each[0], each[1].partition, each[1].key))[:limit]
+                expiring = await self._expiring_by(container, lane, after, upto, limit, allowance)
+                known_to = min(known_to, expiring.known_to)
+                found += expiring.records
+        found = [each for each in found if each[0] <= known_to]
+        return Expiring(sorted(found, key=lambda each: (each[0], each[1].partition, each[1].key))[:limit], known_to)
 
     async def _expiring_by(
-        self, container: Node, lane: Lane, after: Instant | None, upto: Instant, limit: int
-    ) -> list[tuple[Instant, Record]]:
-        """Return the records that the rule of one lane expires first: up to `limit`, or to the end of the page that exceeds
+        self, container: Node, lane: Lane, after: Instant | None, upto: Instant, limit: int, allowance: Allowance
+    ) -> Expiring:
+        """Find the records that the rule of one lane expires first: up to `limit`, or to the end of the page that exceeds
         it.
         """
         gone = None if after is None else lane.highest_due(after)
@@ -326,7 +404,10 @@ class ExpiryCounts:
                 (expiry[0], record) for expiry, record in expiries if expiry is not None and expiry[1] is lane.rule
             ]
             place = path_place(page[-1], lane.path)
-        return found
+            if len(found) < limit and not allowance.take(len(page), by_record=True):
+                # Others may have the same value as the last one.
+                return Expiring(found, lane.deadline(place[0]) - 1)
+        return Expiring(found, END)
 
 
 class _Tally:
@@ -387,6 +468,52 @@ class _Tally:
         return msgspec.structs.replace(found, records=records, expire_now=expired, expire_within=within, exact=False)
 
 
+def _estimate_records(
+    sample: RecordSample, rules: Sequence[Rule], hiding: Sequence[Rule], now: Instant
+) -> RecordCounts:
+    records = sample.records
+    hidden = sum(not visible_at(record, hiding, now) for record in records)
+    return RecordCounts(
+        records=sample.scale(len(records) - hidden),
+        hidden=sample.scale(hidden),
+        due=sample.scale(sum(due_at(record, rules, now) for record in records)),
+        own_ttl=sample.scale(sum(record.anchor is not None and (record.override or 0) > 0 for record in records)),
+        ignored_ttl=sample.scale(sum(record.override == 0 for record in records)),
+        exact=sample.is_whole,
+    )
+
+
+def _estimate_forecast(sample: RecordSample, rules: Sequence[Rule], edges: Sequence[Instant]) -> Forecast:
+    ends = [deadline(record, rules) for record in sample.records]
+    counts = [0] * (len(edges) + 1)
+    for end in ends:
+        if end is not None:
+            counts[first_due(end, edges)] += 1
+    expired = [sample.scale(count) for count in accumulate(counts[:-1])]
+    return _build_forecast(
+        edges, expired, sample.scale(len(ends)), sample.scale(ends.count(None)), exact=sample.is_whole
+    )
+
+
+def _build_forecast(
+    edges: Sequence[Instant], expired: Sequence[int], records: int, never: int, exact: bool = True
+) -> Forecast:
+    """Build a forecast of the records that have expired by each edge, out of all."""
+    return Forecast(
+        now=edges[0],
+        buckets=[
+            Bucket(after, until, later - before)
+            for (after, until), (before, later) in zip(pairwise(edges), pairwise(expired), strict=True)
+        ],
+        due_now=expired[0],
+        in_horizon=expired[-1] - expired[0],
+        # Each count of an estimate is rounded by itself, so that this rest may be one too small.
+        later=max(0, records - never - expired[-1]),
+        never=never,
+        exact=exact,
+    )
+
+
 def edges_of(now: Instant, horizon: Span, buckets: int) -> list[Instant]:
     """Return the bounds of the buckets. The last one is the horizon itself, even if the buckets do not divide it."""
     return [now + horizon * n // buckets for n in range(buckets + 1)]
@@ -411,5 +538,14 @@ def path_place(record: Record, path: Path) -> tuple[Instant, int]:
 
 
 def _highest_due(rules: Sequence[Rule], path: Path, now: Instant) -> Instant | None:
-    """Return the highest value on a path that is due; a container has at most one rule per path."""
-    return max((due.upto for due in due_ranges(rules, now) if due.path == path), default=None)
+    """Return the highest value on a path that is due."""
+    return _highest_due_at(rules, path, (now,))[0]
+
+
+def _highest_due_at(rules: Sequence[Rule], path: Path, instants: Sequence[Instant]) -> list[Instant | None]:
+    """Return the highest value on a path that is due at each instant; a container has at most one rule per path."""
+    found: list[Instant | None] = [None] * len(instants)
+    for lane in lanes(rules):
+        if lane.path == path:
+            found = [lane.highest_due(instant) for instant in instants]
+    return found

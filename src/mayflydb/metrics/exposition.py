@@ -8,6 +8,7 @@ from collections import Counter
 from mayflydb.admin.operations import Admin
 from mayflydb.admin.targets import ContainerTarget
 from mayflydb.clock import SystemClock, wall_us
+from mayflydb.engine.expiry_counts import Allowance
 from mayflydb.engine.runs import last_run, next_run
 from mayflydb.metrics.requests import Sample, count_requests, measure_process
 from mayflydb.model.errors import Unavailable
@@ -203,7 +204,7 @@ async def _budgets(admin: Admin) -> list[Sample]:
 
 async def _containers(admin: Admin) -> list[Sample]:
     """Count by container. Those beyond MAX_LABELLED_CONTAINERS are combined under the name `_other`."""
-    now = await admin.engine.now()
+    now, allowance = await admin.engine.now(), admin.reports.allow()
     totals: dict[tuple[str, Labels], float] = {}
     for number, target in enumerate(await admin.targets.list_containers()):
         protocol, _, path = target.target.partition(":")
@@ -215,7 +216,8 @@ async def _containers(admin: Admin) -> list[Sample]:
                 database, container = target.database, target.node.name
         names = (("db", database), ("container", container))
         counts = [
-            (family, (("protocol", protocol), *names), value) for family, value in await _counts(admin, target, now)
+            (family, (("protocol", protocol), *names), value)
+            for family, value in await _counts(admin, target, now, allowance)
         ]
         units = [] if target.front_end.space == "ydb" else _request_units(admin, target)
         unit_samples = [(family, (("protocol", protocol), *names, *more), value) for family, more, value in units]
@@ -225,8 +227,10 @@ async def _containers(admin: Admin) -> list[Sample]:
     return [(family, dict(labels), value) for (family, labels), value in totals.items()]
 
 
-async def _counts(admin: Admin, container: ContainerTarget, now: Instant) -> list[tuple[str, float]]:
-    counts = await admin.reports.counts(container, now)
+async def _counts(
+    admin: Admin, container: ContainerTarget, now: Instant, allowance: Allowance
+) -> list[tuple[str, float]]:
+    counts = await admin.reports.counts(container, now, allowance)
     oldest = await admin.engine.next_deadline(container.node.id) if counts["due"] else None
     following = await admin.engine.next_deadline(container.node.id, now)
     default = container.front_end.default_ttl(container.node)

@@ -79,8 +79,12 @@ def plot_forecast(horizon: str, forecast: Mapping[str, Any]) -> ForecastPlot:
 
 def _summarize(span: str, forecast: Mapping[str, Any], bars: Sequence[Bar], peak: int) -> str:
     if not peak:
+        if not forecast["exact"]:
+            return f"In a sample of the records none expires within the next {span}."
         return f"No record expires within the next {span}."
     top = next(bar for bar in bars if bar.count == peak)
     total = forecast["in_horizon"]
     verb = "record expires" if total == 1 else "records expire"
-    return f"{words.number(total)} {verb} within the next {span}; the peak is {words.number(peak)} up to {top.to}."
+    said = words.count(total, forecast["exact"])
+    said = said[0].upper() + said[1:]
+    return f"{said} {verb} within the next {span}; the peak is {words.number(peak)} up to {top.to}."

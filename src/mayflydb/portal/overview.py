@@ -91,10 +91,11 @@ class OverviewPage:
         soon = forecast if horizon == "1h" else await self._forecast("1h")
         pending = (await self._admin.reports.list_due(DueList(to=listing["now"], limit=PENDING)))["records"]
         oldest = parse_moment(listing["now"]) - parse_moment(pending[0]["deadline"]) if pending else 0
+        exact = all(row["exact"] for row in rows)
         figures = {
-            "Live items": words.number(sum(row["records"] for row in rows)),
-            "Expire in the next hour": words.number(soon["in_horizon"]),
-            "Expired, not yet purged": words.number(sum(row["due"] for row in rows)),
+            "Live items": words.count(sum(row["records"] for row in rows), exact),
+            "Expire in the next hour": words.count(soon["in_horizon"], soon["exact"]),
+            "Expired, not yet purged": words.count(sum(row["due"] for row in rows), exact),
             "Purge lag of the oldest": words.short_span(oldest) if pending else "none",
         }
         latest = await read_latest(self._admin, COUNTED)

@@ -102,6 +102,7 @@ class Shell:
             lstrip_blocks=True,
         )
         self._templates.filters["number"] = words.number
+        self._templates.filters["count"] = words.count
         self._templates.filters["items"] = words.items
         self._templates.filters["address"] = partial(quote, safe="", errors="surrogatepass")
         # Compiled here, in the thread that loads the pages, and not at first use in the event loop.

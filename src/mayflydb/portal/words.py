@@ -11,6 +11,11 @@ from mayflydb.model.instant import DAY, HOUR, MINUTE, SECOND, Instant, Span
 _UNITS: tuple[tuple[str, Span], ...] = (("d", DAY), ("h", HOUR), ("min", MINUTE), ("s", SECOND))
 
 
+def count(value: int, exact: bool) -> str:
+    """Return a count as text; that of an estimate says so."""
+    return number(value) if exact else f"about {number(value)}"
+
+
 def number(value: int) -> str:
     """`1,204`."""
     return f"{value:,}"

@@ -416,7 +416,9 @@ class World:
     def forecast(self, container: int, seconds: int) -> None:
         """How many die in each second to come."""
         box = self.boxes[container]
-        forecast = finish(self.engine.expiry_counts.forecast(self.node(container), self.now, seconds * MICROS, seconds))
+        counts = self.engine.expiry_counts
+        span = seconds * MICROS
+        forecast = finish(counts.forecast(self.node(container), self.now, span, seconds, counts.allow()))
         deaths = [box.death(life) for life in box.lives.values()]
         ahead = [death - self.now for death in deaths if death is not None and death > self.now]
         assert forecast.due_now == box.due(self.now)

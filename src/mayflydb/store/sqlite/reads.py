@@ -325,22 +325,28 @@ def next_due(connection: apsw.Connection, request: interface.NextDue) -> Instant
 
 
 def count_due(connection: apsw.Connection, request: interface.CountDue) -> tuple[int, ...]:
-    statement, bounds = _count_statement(request.path, request.upto)
-    path = (request.path,) if isinstance(request.path, int) else ()
-    return tuple(accumulate(connection.execute(statement, (request.container, *path, *pair)).get for pair in bounds))
+    if not request.upto:
+        return ()
+    between, path, edges = _count_statement(request.path, request.upto)
+    spans = [(n, *pair) for n, pair in enumerate(pairwise(edges))]
+    # One statement: a forecast has many spans, in most of which nothing expires.
+    rows = ", ".join(["(?, ?, ?)"] * len(spans))
+    statement = f"WITH span(n, low, high) AS (VALUES {rows}) SELECT ({between}) FROM span ORDER BY n"
+    values = [value for span in spans for value in span]
+    return tuple(accumulate(row[0] for row in connection.execute(statement, (*values, request.container, *path))))
 
 
-def _count_statement(path: Path, upto: tuple[Instant, ...]) -> tuple[str, Iterable[tuple[Any, Any]]]:
-    """The statement that counts the records of a path between two bounds, and the pairs of bounds."""
+def _count_statement(path: Path, upto: tuple[Instant, ...]) -> tuple[str, tuple[int, ...], tuple[Any, ...]]:
+    """The statement that counts the records of a path in a span, its arguments behind the container, and the spans' edges."""
     if isinstance(path, int):
-        statement = f"SELECT count(*) FROM entry WHERE {_SLOT} AND key > ? AND key <= ?"
-        return statement, pairwise((b"", *map(instant_key, upto)))
+        statement = "SELECT count(*) FROM entry WHERE container = ? AND number = ? AND key > low AND key <= high"
+        return statement, (path,), (b"", *map(instant_key, upto))
     index, value, condition = PATHS[path]
     statement = (
         f"SELECT count(*) FROM record INDEXED BY {index}"
-        f" WHERE container = ? AND {condition} AND {value} > ? AND {value} <= ?"
+        f" WHERE container = ? AND {condition} AND {value} > low AND {value} <= high"
     )
-    return statement, pairwise((-(1 << 63), *map(fit, upto)))
+    return statement, (), (-(1 << 63), *map(fit, upto))
 
 
 def count(connection: apsw.Connection, request: interface.Count) -> Totals:
@@ -406,6 +412,3 @@ ANSWERS: dict[type[interface.Read[Any]], Callable[[apsw.Connection, Any], Any]] 
     interface.HeldRecords: read_held,
 }
 """Every read of tables. The catalogue is not among them: the store keeps it in memory."""
-
-SLOW = frozenset({interface.CountDue, interface.Count})
-"""Reads whose cost grows with the container. A store with a connection for them answers them off the event loop."""

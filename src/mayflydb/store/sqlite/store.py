@@ -21,6 +21,8 @@ from mayflydb.store.interface import (
     PAGE_BYTES,
     ChildRows,
     Committed,
+    Count,
+    CountDue,
     Decision,
     DiskFacts,
     Fetch,
@@ -40,8 +42,9 @@ from mayflydb.store.sqlite.connection import check_library, open_file, open_memo
 from mayflydb.store.sqlite.damage import READ_ERRORS, describe, is_damage
 from mayflydb.store.sqlite.data_file import DataFile
 from mayflydb.store.sqlite.directory_rounds import LONGEST_STEP, LONGEST_STEP_ON_LOOP, DirectoryRounds
+from mayflydb.store.sqlite.kept_counts import CountRequest
 from mayflydb.store.sqlite.prepare import prepare
-from mayflydb.store.sqlite.reads import ANSWERS, SLOW, fetch, fetch_range, get, scan_in_steps, seek_index
+from mayflydb.store.sqlite.reads import ANSWERS, fetch, fetch_range, get, scan_in_steps, seek_index
 from mayflydb.store.sqlite.snapshots import DirectoryPlaces, MemoryPlaces, SqliteSnapshots
 from mayflydb.store.sqlite.space import Space, SpaceLimits, is_full
 from mayflydb.store.sqlite.transaction import Transaction
@@ -53,6 +56,9 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 _SEQ = attrgetter("seq")
+
+MOST_ON_LOOP = 4000
+"""Containers that have given out no more numbers are counted on the event loop, in less than a millisecond."""
 
 WATCH_SECONDS = 0.4
 """The interval of looks at the file. An overwritten file is noticed at the second look, so each change within a second."""
@@ -201,8 +207,8 @@ class SqliteStore:
             return self._read_memory(request)
         answer: T
         try:
-            if kind in SLOW and self._shared:
-                answer = await asyncio.get_running_loop().run_in_executor(self._counting, self._count, request)
+            if isinstance(request, Count | CountDue):
+                answer = await self._count(request)
             elif kind is Scan:
                 answer = await self._scan(request)  # type: ignore[arg-type, assignment]  # Its type was just compared.
             else:
@@ -288,13 +294,30 @@ class SqliteStore:
         finally:
             self._reader.execute("COMMIT")
 
-    def _count(self, request: Read[T]) -> T:
+    async def _count(self, request: CountRequest) -> Any:
+        counts = self._transaction.counts
+        answer = counts.find(request)
+        if answer is None:
+            place = counts.place_for(request.container)
+            if self._shared and self._takes_long(request):
+                answer = await asyncio.get_running_loop().run_in_executor(self._counting, self._count_beside, request)
+            else:
+                answer = ANSWERS[type(request)](self._reader, request)
+            counts.keep(place, request, answer)
+        return answer
+
+    def _takes_long(self, request: CountRequest) -> bool:
+        row = self._transaction.catalog.row(request.container)
+        # The size of values is read from the records themselves, not from an index.
+        has_bytes = isinstance(request, Count) and request.with_bytes
+        return has_bytes or row is None or row.seq > MOST_ON_LOOP
+
+    def _count_beside(self, request: CountRequest) -> Any:
         # A connection of its own: the reader's belongs to the event loop, which goes on reading meanwhile.
         if self._counter is None:
             assert self._file is not None
             self._counter = open_file(str(self._file.path), self._file.vfs())
-        answer: T = ANSWERS[type(request)](self._counter, request)
-        return answer
+        return ANSWERS[type(request)](self._counter, request)
 
     def _interrupt(self) -> None:
         """End a read of the counting connection. Reads of the other one are short."""

@@ -17,6 +17,7 @@ from mayflydb.store.sqlite.changes import APPLY, insert_all, new_state, put, rep
 from mayflydb.store.sqlite.counters import Counters
 from mayflydb.store.sqlite.damage import UNREADABLE, Damage, describe
 from mayflydb.store.sqlite.directory_rounds import StaleRecords
+from mayflydb.store.sqlite.kept_counts import KeptCounts
 from mayflydb.store.sqlite.reads import ANSWERS, get, scan_in_steps
 from mayflydb.store.sqlite.record_cache import PendingRecords, RecordCache
 from mayflydb.store.sqlite.schema import CHOSEN
@@ -61,6 +62,10 @@ class Transaction:
         self.recent = RecordCache()
         self._pending = PendingRecords(self.recent)
         self.stale = StaleRecords(connection)
+        self.counts = KeptCounts()
+        # The containers of the changes since `begin`.
+        self._touched: set[int] = set()
+        self._all_touched = False
         connection.execute(CHOSEN)
         self._next_id = self._meta("next_id")
         self.commit_seq = self._meta("commit_seq")
@@ -134,6 +139,7 @@ class Transaction:
             puts = cast("list[interface.Put]", list(run))
             for each in puts:
                 self._pending.put(each.container, each.record)
+            self._touched.update([each.container for each in puts])
             insert_all(self.connection, puts)
 
     def _answer(self, request: interface.Read[Any]) -> Any:
@@ -174,6 +180,7 @@ class Transaction:
     def _apply(self, change: interface.Change) -> interface.Purged | None:
         self.changed = True
         if isinstance(change, interface.Put):
+            self._touched.add(change.container)
             self._pending.put(change.container, change.record)
             if replaces_alone(change):
                 self._replacements.append(new_state(change))
@@ -184,6 +191,8 @@ class Transaction:
             put(self.connection, self._counters, change)
             return None
         self._flush()
+        if isinstance(change, _COUNTED):
+            self._touched.add(change.container)
         if isinstance(change, interface.Delete):
             self._pending.delete(change.container, change.record)
         elif isinstance(change, interface.Purge | interface.ClearDropped):
@@ -223,6 +232,14 @@ class Transaction:
         self.catalog.commit()
         self._pending.commit()
         self.stale.commit()
+        self._forget_counts()
+
+    def _forget_counts(self) -> None:
+        if self._all_touched:
+            self.counts.clear()
+        self.counts.forget(self._touched)
+        self._touched.clear()
+        self._all_touched = False
 
     @property
     def stored_commit_seq(self) -> int:
@@ -238,6 +255,8 @@ class Transaction:
         self.catalog.rollback()
         self._pending.rollback()
         self.stale.rollback()
+        # After a failed COMMIT only the file knows which state is committed.
+        self._forget_counts()
         self._next_id = self._meta("next_id")
 
     def give_back_numbers(self) -> None:
@@ -252,6 +271,7 @@ class Transaction:
         self.catalog.clear()
         self._counters.forget()
         self._pending.remove_all()
+        self._all_touched = True
 
     def replace_all_by(self, address: str, kept: Sequence[str], rising: Sequence[str]) -> list[interface.CatalogRow]:
         """Replace all rows by those of a copy of this or another store, in a transaction of its own. Return the new catalogue.
@@ -318,7 +338,18 @@ class Transaction:
         self.catalog.replace(rows)
         self._pending.remove_all()
         self._pending.commit()
+        self.counts.clear()
         self.stale.reload(self.connection)
+
+
+_COUNTED = (
+    interface.Delete,
+    interface.Purge,
+    interface.ClearDropped,
+    interface.ReplaceEntries,
+    interface.RemoveEntries,
+)
+"""Changes, beside those that put a record, after which a container has other counts."""
 
 
 def _is_insert(change: interface.Change) -> bool:
