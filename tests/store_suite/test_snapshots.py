@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from pathlib import Path
 
 import apsw
 import pytest
 import uvloop
 
-from mayflydb.model.errors import BadRequest, NotFound, OutOfSpace, TooLarge
+from mayflydb.model.errors import BadRequest, NotFound, OutOfSpace, Overloaded, TooLarge
 from mayflydb.store.interface import (
     CatalogRow,
     ChildRows,
@@ -28,6 +29,10 @@ Opener = Callable[[], Coroutine[None, None, SqliteStore]]
 
 async def facts() -> bytes:
     return b"facts"
+
+
+def take(facts: bytes, rows: Sequence[CatalogRow]) -> None:
+    assert facts == b"facts"
 
 
 async def in_parts(data: bytes, size: int = 1000) -> AsyncIterator[bytes]:
@@ -58,7 +63,7 @@ def test_bytes_of_one_store_are_a_snapshot_of_another(tmp_path: Path, back: bool
             await snapshots.save("one", facts)
             data = b"".join([part async for part in snapshots.read("one")])
             last = [await put_row(target, f"t{number}") for number in range(3)][-1]
-            taken = await others.receive("two", in_parts(data), len(data))
+            taken = await others.receive("two", in_parts(data), len(data), take)
             assert (taken.name, taken.size, taken.facts) == ("two", len(data), b"facts")
             told: list[bool] = []
             await others.restore("two", ("own",), (), lambda: told.append(True))
@@ -97,16 +102,73 @@ def test_bytes_that_are_no_snapshot(tmp_path: Path, kind: str, monkeypatch: pyte
             whole = b"".join([part async for part in snapshots.read("one")])
             tables = foreign(tmp_path / "t.db", "CREATE TABLE t(a)")
             torn = whole[: len(whole) // 2]
-            for data in (b"", b"x" * 10_000, tables, torn):
-                with pytest.raises(BadRequest):
-                    await snapshots.receive("two", in_parts(data), len(data))
+            flipped = bytearray(whole)
+            flipped[-4096:] = b"\xff" * 4096
+            (tmp_path / "c.db").write_bytes(whole)
+            columns = foreign(tmp_path / "c.db", "ALTER TABLE dropped ADD COLUMN more")
+            for data, word in (
+                (b"", "no snapshot"), (b"x" * 10_000, "no snapshot"), (tables, "no snapshot"), (torn, "."),
+                (bytes(flipped), "."), (columns, "other columns" if kind == "memory" else "no snapshot"),
+            ):  # fmt: skip
+                with pytest.raises(BadRequest, match=word):
+                    await snapshots.receive("two", in_parts(data), len(data), take)
+
+            def refuse(facts: bytes, rows: Sequence[CatalogRow]) -> None:
+                assert [row.name for row in rows] == ["a"]
+                raise BadRequest("refused")
+
+            with pytest.raises(BadRequest, match="refused"):
+                await snapshots.receive("two", in_parts(whole), 0, refuse)
             with pytest.raises(OutOfSpace):
-                await snapshots.receive("two", in_parts(whole), 1 << 62)
+                await snapshots.receive("two", in_parts(whole), 1 << 62, take)
             monkeypatch.setattr(type(snapshots._places), "room", lambda self: 5000)
             with pytest.raises(TooLarge):
-                await snapshots.receive("two", in_parts(whole), 0)
+                await snapshots.receive("two", in_parts(whole), 0, take)
             assert [each.name for each in await snapshots.list_all()] == ["one"]
             assert await names(store) == ["a"]
+        finally:
+            await store.close()
+
+    uvloop.run(run())
+
+
+def test_a_client_that_is_slow_holds_up_nothing(tmp_path: Path) -> None:
+    async def run() -> None:
+        store = await SqliteStore.open(str(tmp_path / "a.db"))
+        try:
+            await put_row(store, "a")
+            snapshots, goes_on = store.snapshots(), asyncio.Event()
+            await snapshots.save("one", facts)
+            whole = b"".join([part async for part in snapshots.read("one")])
+
+            async def slowly() -> AsyncIterator[bytes]:
+                yield whole[:1000]
+                begun.set()
+                await goes_on.wait()
+                yield whole[1000:]
+
+            begun = asyncio.Event()
+            task = asyncio.create_task(snapshots.receive("two", slowly(), 0, take))
+            await begun.wait()
+            with pytest.raises(Overloaded):
+                await snapshots.receive("three", in_parts(whole), 0, take)
+            await snapshots.save("four", facts)
+            assert [each.name for each in await snapshots.list_all()] == ["four", "one"]
+            goes_on.set()
+            assert (await task).size == len(whole)
+            assert [each.name for each in await snapshots.list_all()] == ["four", "one", "two"]
+
+            async def failing() -> AsyncIterator[bytes]:
+                yield whole[:1000]
+                raise BadRequest("left")
+
+            with pytest.raises(BadRequest, match="left"):
+                await snapshots.receive("three", failing(), 0, take)
+            assert sorted(each.name for each in Path(f"{tmp_path}/a.db-snapshots").iterdir()) == [
+                "four.snapshot",
+                "one.snapshot",
+                "two.snapshot",
+            ]
         finally:
             await store.close()
 

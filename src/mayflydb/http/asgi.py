@@ -29,9 +29,9 @@ class Streamed:
         await send({"type": "http.response.body", "body": b""})
 
 
-def handler(application: Application, max_body: int) -> Handler:
+def handler(application: Application, max_body: int, streams: bool = False) -> Handler:
     """Answers are sent whole, except `Streamed` ones. Bodies are received whole, up to `max_body` bytes (beyond, the application
-    meets TooLarge).
+    meets TooLarge); in parts, as they arrive, if it `streams`.
 
     An application that receives again after the body waits until the client leaves.
     """
@@ -43,14 +43,18 @@ def handler(application: Application, max_body: int) -> Handler:
         is_read = False
         gone = asyncio.Event()
         request.on_leave = gone.set
+        body = request.read_parts(max_body)
 
         async def receive() -> Message:
             nonlocal is_read
             if is_read:
                 await gone.wait()
                 return {"type": "http.disconnect"}
+            if streams and (part := await anext(body, None)) is not None:
+                return {"type": "http.request", "body": part, "more_body": True}
             is_read = True
-            return {"type": "http.request", "body": await request.read(max_body), "more_body": False}
+            rest = b"" if streams else await request.read(max_body)
+            return {"type": "http.request", "body": rest, "more_body": False}
 
         async def send(message: Message) -> None:
             if message["type"] == "http.response.start":

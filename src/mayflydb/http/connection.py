@@ -16,7 +16,8 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
 from mayflydb.http import http2
 from mayflydb.http.heads import line_size, split_absolute_target
-from mayflydb.http.messages import OVERLOADED, Handler, Request, Response, render
+from mayflydb.http.messages import Handler, Request, Response, render
+from mayflydb.http.refusals import FAILED, HEAD_TOO_LARGE, OVERLOADED_ANSWER, Refused, refusal_of, refuse_doubled
 from mayflydb.sockets.connection import MAX_ANSWERS_PER_TURN, OrderedConnection
 from mayflydb.sockets.in_flight import SMALL, SMALL_ANSWER, BytesInFlight
 from mayflydb.sockets.work import Work
@@ -25,6 +26,9 @@ log = logging.getLogger(__name__)
 
 MAX_UNREAD_BODY = 64 * 1024
 """Unread bytes of a body at which reading from the socket pauses."""
+
+PACE = 256 * 1024
+"""Bytes of a body in parts that a client must send within the time of a body."""
 
 FRAMING = frozenset({b"content-length", b"transfer-encoding"})
 """Headers that say how long a body is."""
@@ -78,14 +82,6 @@ class HttpWork(Work):
         self.limits = limits
 
 
-class Refused(Exception):
-    """A request cannot be taken; `response` says why, and the connection ends with it."""
-
-    def __init__(self, response: Response) -> None:
-        super().__init__(response.status)
-        self.response = response
-
-
 IDLE, HEAD, BODY = range(3)
 
 
@@ -94,7 +90,7 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
 
     __slots__ = (
         "_arrived", "_current", "_declining", "_due", "_fields", "_handler", "_head", "_limits", "_parser", "_receiving",
-        "_refused", "_room", "_scheme", "_stage", "_timed", "_unparsed", "_url",
+        "_refused", "_room", "_scheme", "_stage", "_taken", "_timed", "_unparsed", "_url",
     )  # fmt: skip
 
     def __init__(self, work: HttpWork, scheme: str, deadline: float, loop: asyncio.AbstractEventLoop) -> None:
@@ -110,6 +106,7 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
         self._head = 0  # Bytes of headers and trailers; counted from the first trailer on.
         self._stage = HEAD
         self._receiving: Request | None = None
+        self._taken = 0  # Bytes of a body that its handler has taken since its time began.
         self._refused = False
         self._declining: http2.Declining | None = None
         self._unparsed = b""  # What has arrived behind the requests that are answered first.
@@ -148,7 +145,7 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
             self._take_slices(data)
         receiving = self._receiving
         if receiving is not None and receiving.charged and not self._await_room(receiving.size):
-            self._refuse(_OVERLOADED, overloaded=True)
+            self._refuse(OVERLOADED_ANSWER, overloaded=True)
         if self._stage != self._timed:
             self._start_stage(self._stage)
         if receiving is not None or self._waiting or self._paused or self._unparsed:
@@ -158,7 +155,7 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
         """Parse, and answer what can be answered."""
         if self._arrived > self._limits.head:
             # The parser keeps headers and trailers that never end, so it gets no more of them.
-            self._refuse(_HEAD_TOO_LARGE)
+            self._refuse(HEAD_TOO_LARGE)
             return
         self._arrived += len(data)
         try:
@@ -218,7 +215,7 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
         """Refuse what the parser has stopped at in `data`."""
         rest = self._after_preface(data)
         if rest is None:
-            self._refuse(_refusal(error))
+            self._refuse(refusal_of(error))
             return
         self._refused = True
         self._write(http2.SETTINGS)
@@ -266,7 +263,7 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
             return
         fields = self._fields
         if name in fields and name in SINGLE_HEADERS:
-            raise Refused(_refuse_doubled(name))
+            raise Refused(refuse_doubled(name))
         fields[name] = value
 
     def _drop_trailer(self, name: bytes, value: bytes) -> None:
@@ -275,7 +272,7 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
             self._head = self._head_size()
         self._head += line_size(name, value)
         if self._head > self._limits.head:
-            raise Refused(_HEAD_TOO_LARGE)
+            raise Refused(HEAD_TOO_LARGE)
 
     def _head_size(self) -> int:
         size = len(self._parser.get_method()) + len(self._url) + len("  HTTP/1.1\r\n\r\n")
@@ -287,7 +284,7 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
         parser, url, fields = self._parser, self._url, self._fields
         method = parser.get_method()
         if self._arrived > self._limits.head and self._head_size() > self._limits.head:
-            raise Refused(_HEAD_TOO_LARGE)
+            raise Refused(HEAD_TOO_LARGE)
         keep_alive = parser.should_keep_alive()
         # Before 1.1 a connection is kept only where a header asks for it. To ask for the version formats a text.
         if not keep_alive or b"connection" in fields:
@@ -299,6 +296,7 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
         if not url.startswith(b"/"):
             path, query = split_absolute_target(url)
         self._stage = BODY
+        self._taken = 0
         request = self._receiving = Request(method.decode(), path, fields, query, self._scheme)
         request.keep_alive = keep_alive
         request.peer = self
@@ -400,13 +398,25 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
             request.charged -= size
             self._charge(self._charged - size)
 
+    def release_body(self, request: Request, size: int) -> None:
+        """See `Peer.release_body`. The rest of a body has the time of a body anew with each PACE bytes."""
+        self._taken += size
+        if self._taken >= PACE:
+            self._taken = 0
+            if self._stage == BODY and request is self._receiving:
+                self._expires = self._loop.time() + self._limits.deadlines.body
+        if request.charged and request is self._current:
+            self._charge(self._charged - request.charged)
+            request.charged = 0
+            self._work.in_flight.leave(self)
+
     @property
     def turns(self) -> asyncio.Semaphore:
         return self._work.in_flight.turns
 
     def _fail(self, request: Request, error: Exception) -> Response:
         log.error("a request was not answered: %s", request.method, exc_info=error)
-        return _FAILED
+        return FAILED
 
     def _respond(self, request: Request, answer: Response) -> None:
         self._current = None
@@ -430,7 +440,7 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
                 # It may have changed something, so that no answer would be true.
                 self.abort()
                 return
-            answer = _OVERLOADED
+            answer = OVERLOADED_ANSWER
         self._send(answer, close, request.method == "HEAD")
 
     def _send(self, response: Response, close: bool, head_only: bool = False) -> None:
@@ -438,7 +448,7 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
             data = render(response, head_only=head_only, close=close)
         except ValueError:
             log.exception("an answer has a header that cannot be sent")
-            data = render(_FAILED, close=close)
+            data = render(FAILED, close=close)
         self._write(data)
         if close:
             self._end()
@@ -508,6 +518,8 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
             self._expire_at(self._loop.time() + (deadlines.head if stage == HEAD else deadlines.body))
         elif self._current is None:
             self._expire_at(self._loop.time() + deadlines.idle)
+        else:
+            self._expires = inf  # The body has come: what is missing now is the answer.
 
     def _expire_at(self, moment: float) -> None:
         self._expires = moment
@@ -535,26 +547,3 @@ def _to_lower_case(name: bytes) -> bytes:
     if len(_LOWER_CASE) < MAX_NAMES and len(name) <= MAX_NAME_BYTES:
         _LOWER_CASE[name] = lower
     return lower
-
-
-def _fixed_response(status: int, code: str, message: str) -> Response:
-    body = msgspec.json.encode({"code": code, "message": message})
-    return Response(status, body, ((b"content-type", b"application/json"),))
-
-
-def _refusal(error: HttpParserError) -> Response:
-    """The answer to what the parser has stopped at; a name for the cause in the frame that called it would be a cycle."""
-    cause = error.__context__
-    return cause.response if isinstance(cause, Refused) else _MALFORMED
-
-
-def _refuse_doubled(name: bytes) -> Response:
-    return _fixed_response(400, "BadRequest", f"The request has more than one {name.decode().title()}.")
-
-
-_MALFORMED = _fixed_response(400, "BadRequest", "This is not a request of HTTP/1.1.")
-_HEAD_TOO_LARGE = _fixed_response(
-    431, "RequestHeaderFieldsTooLarge", "The request's headers are larger than the limit."
-)
-_OVERLOADED = _fixed_response(503, "ServiceUnavailable", OVERLOADED)
-_FAILED = _fixed_response(500, "InternalServerError", "An internal error occurred.")

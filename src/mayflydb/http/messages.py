@@ -45,6 +45,9 @@ class Peer(Protocol):
     def release(self, request: Request, size: int) -> None:
         """Give back bytes that `hold` has charged."""
 
+    def release_body(self, request: Request, size: int) -> None:
+        """Note that the handler has taken bytes of the body, which the request holds no more."""
+
 
 class Request:
     """One request whose headers are complete; its body may still be arriving.
@@ -98,15 +101,50 @@ class Request:
             raise _too_large(limit)
         return self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
 
+    async def read_parts(self, limit: int) -> AsyncGenerator[bytes, None]:
+        """Yield the body as it arrives, in parts that the request holds no more. While the handler works on one, the connection
+        reads little of the next. Errors: as `read`; TooLarge may come after some parts.
+        """
+        self._check_declared(limit)
+        taken = 0
+        while True:
+            if self._parts:
+                part = b"".join(self._parts)
+                self._parts.clear()
+                self.size = 0
+                taken += len(part)
+                if taken > limit:
+                    raise _too_large(limit)
+                if self.peer is not None:
+                    self.peer.release_body(self, len(part))
+                yield part
+            elif self.ended:
+                return
+            else:
+                await self._more()
+                self._check_arrival()
+
     async def _arrival(self, limit: int) -> None:
+        self._check_declared(limit)
+        while not self.ended and not self._gone and self.size <= limit:
+            await self._more()
+        self._check_arrival()
+
+    def _check_declared(self, limit: int) -> None:
         declared = self.headers.get(b"content-length", b"")
         if declared and int(declared) > limit:
             raise _too_large(limit)
-        while not self.ended and not self._gone and self.size <= limit:
-            self._waiter = asyncio.get_running_loop().create_future()
-            if self.wanted is not None:
-                self.wanted()
-            await self._waiter
+
+    async def _more(self) -> None:
+        """Wait for the next part of the body, its end, or that of the connection."""
+        if self._gone:
+            return
+        self._waiter = asyncio.get_running_loop().create_future()
+        if self.wanted is not None:
+            self.wanted()
+        await self._waiter
+
+    def _check_arrival(self) -> None:
         if self._overloaded:
             raise Overloaded(OVERLOADED)
         if self._gone:

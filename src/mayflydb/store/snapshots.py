@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from typing import Protocol
 
 from mayflydb.model.snapshots import SavedSnapshot
+from mayflydb.store.interface import CatalogRow
 
 
 class Snapshots(Protocol):
@@ -37,8 +38,11 @@ class Snapshots(Protocol):
     def read(self, name: str) -> AsyncGenerator[bytes, None]:
         """Yield the bytes of a snapshot. NotFound."""
 
-    async def receive(self, name: str, parts: AsyncIterator[bytes], size: int) -> SavedSnapshot:
+    async def receive(
+        self, name: str, parts: AsyncIterator[bytes], size: int, accept: Callable[[bytes, Sequence[CatalogRow]], None]
+    ) -> SavedSnapshot:
         """Take the bytes that `read` of this or another store gave. `size`: their number, 0: not known.
 
-        BadRequest if they are no snapshot, Conflict if there are too many, OutOfSpace, TooLarge.
+        `accept`: gets what was kept with it, and its catalogue, on a thread, before it is taken. Errors: its own; BadRequest if
+        they are no snapshot, Conflict if there are too many, OutOfSpace, TooLarge, Overloaded while another one is received.
         """

@@ -14,14 +14,17 @@ import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 from urllib.parse import quote
 
 import apsw
 
-from mayflydb.model.errors import BadRequest, Conflict, Corrupt, NotFound, OutOfSpace, TooLarge, Unavailable
+from mayflydb.clock import monotonic_us
+from mayflydb.model.errors import BadRequest, Conflict, Corrupt, NotFound, OutOfSpace, Overloaded, TooLarge, Unavailable
+from mayflydb.model.instant import SECOND
 from mayflydb.model.snapshots import SavedSnapshot
 from mayflydb.store.interface import CatalogRow
+from mayflydb.store.sqlite.catalog import Catalog
 from mayflydb.store.sqlite.connection import open_copy
 from mayflydb.store.sqlite.damage import describe, is_damage
 from mayflydb.store.sqlite.schema import FORMAT
@@ -30,16 +33,24 @@ from mayflydb.store.sqlite.transaction import CONTENT, Transaction
 
 T = TypeVar("T")
 
+Accept = Callable[[bytes, Sequence[CatalogRow]], None]
+"""Looks at what was kept with a snapshot, and at its catalogue. BadRequest if they are none."""
+
 MAX_SNAPSHOTS: Final = 32
 
 MAX_MEMORY: Final = 1 << 30
 """Bytes of all snapshots of a memory store."""
+
+EXAMINE_TIME: Final = 120 * SECOND
+"""The time that the examination of a received snapshot may take."""
 
 CHUNK: Final = 256 * 1024
 """Bytes of a snapshot that are read or written at a time."""
 
 SUFFIX: Final = ".snapshot"
 UNFINISHED: Final = ".unfinished"
+RECEIVED: Final = ".received"
+"""Drafts: a copy of this store, and bytes that a client sends. One of each at a time. No snapshot has such a name."""
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -77,7 +88,10 @@ class FileBytes:
         return os.pread(self._descriptor, size, place)
 
     def write(self, place: int, part: bytes) -> None:
-        os.pwrite(self._descriptor, part, place)
+        left = memoryview(part)
+        while left:
+            written = os.pwrite(self._descriptor, left, place)
+            left, place = left[written:], place + written
 
     def close(self) -> None:
         os.close(self._descriptor)
@@ -104,31 +118,31 @@ class MemoryBytes:
 
 
 class Places(Protocol):
-    """The place of the snapshots of one store. Its methods wait for the disk, and run on a thread."""
+    """The place of the snapshots of one store, and of its drafts. Its methods wait for the disk, and run on a thread."""
 
     def sizes(self) -> dict[str, int]:
         """Return the bytes of each snapshot, by name."""
 
-    def connect(self, name: str | None) -> apsw.Connection:
-        """Return a connection to a snapshot, read-only, or (None) to the new one."""
+    def connect(self, name: str) -> apsw.Connection:
+        """Return a connection to a snapshot, read-only, or to a draft."""
 
     def address(self, name: str) -> str:
         """Return the URI of a snapshot."""
 
-    def begin(self) -> None:
-        """Make a new snapshot that has no name yet."""
+    def begin(self, draft: str) -> None:
+        """Make a draft."""
 
-    def finish(self, name: str) -> None:
-        """Give the new snapshot its name. One that had it is gone."""
+    def finish(self, draft: str, name: str) -> None:
+        """Make a draft the snapshot of a name. One that had it is gone."""
 
-    def discard(self) -> None:
-        """Remove the new snapshot."""
+    def discard(self, draft: str) -> None:
+        """Remove a draft, if it is there."""
 
     def remove(self, name: str) -> None:
         """Remove a snapshot."""
 
-    def open(self, name: str | None) -> Bytes:
-        """Open a snapshot, or (None) the new one, for its bytes."""
+    def open(self, name: str) -> Bytes:
+        """Open a snapshot or a draft for its bytes."""
 
     def room(self) -> int:
         """Return the bytes that a new snapshot may have."""
@@ -151,46 +165,43 @@ class DirectoryPlaces:
     def address(self, name: str) -> str:
         return f"file:{quote(str(self._file(name)))}?mode=ro"
 
-    def connect(self, name: str | None) -> apsw.Connection:
-        if name is None:
-            return open_copy(str(self._new), self._vfs)
+    def connect(self, name: str) -> apsw.Connection:
+        if name in (UNFINISHED, RECEIVED):
+            return open_copy(str(self._file(name)), self._vfs)
         return open_copy(self.address(name), self._vfs, read_only=True)
 
-    def begin(self) -> None:
+    def begin(self, draft: str) -> None:
         self._path.mkdir(mode=0o700, exist_ok=True)
-        self.discard()
+        self.discard(draft)
         # Created here with its mode: other users of the machine must not read it.
-        os.close(os.open(self._new, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_WRONLY, 0o600))
+        os.close(os.open(self._file(draft), os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_WRONLY, 0o600))
 
-    def finish(self, name: str) -> None:
+    def finish(self, draft: str, name: str) -> None:
         # The order matters after a power cut: first the content, then the name, then the directory that holds the name.
-        for path in (self._new, self._path, self._path.parent):
+        place = self._file(draft)
+        for path in (place, self._path, self._path.parent):
             if path == self._path:
-                self._new.rename(self._file(name))
+                place.rename(self._file(name))
             descriptor = os.open(path, os.O_RDONLY)
             try:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
 
-    def discard(self) -> None:
-        self._new.unlink(missing_ok=True)
+    def discard(self, draft: str) -> None:
+        self._file(draft).unlink(missing_ok=True)
 
     def remove(self, name: str) -> None:
         self._file(name).unlink()
 
-    def open(self, name: str | None) -> Bytes:
-        return FileBytes(self._new, os.O_RDWR) if name is None else FileBytes(self._file(name), os.O_RDONLY)
+    def open(self, name: str) -> Bytes:
+        return FileBytes(self._file(name), os.O_RDWR if name in (UNFINISHED, RECEIVED) else os.O_RDONLY)
 
     def room(self) -> int:
         return self._free()
 
     def _file(self, name: str) -> Path:
-        return self._path / f"{name}{SUFFIX}"
-
-    @property
-    def _new(self) -> Path:
-        return self._path / UNFINISHED
+        return self._path / (name if name in (UNFINISHED, RECEIVED) else f"{name}{SUFFIX}")
 
 
 class MemoryPlaces:
@@ -198,7 +209,7 @@ class MemoryPlaces:
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[str, apsw.Connection]] = {}
-        self._new: tuple[str, apsw.Connection] | None = None
+        self._drafts: dict[str, tuple[str, apsw.Connection]] = {}
 
     def sizes(self) -> dict[str, int]:
         return {name: self._size(address) for name, (address, _) in sorted(self._kept.items())}
@@ -211,41 +222,35 @@ class MemoryPlaces:
             file.close()
 
     def address(self, name: str) -> str:
-        return self._kept[name][0]
+        return (self._kept.get(name) or self._drafts[name])[0]
 
-    def connect(self, name: str | None) -> apsw.Connection:
-        if name is None:
-            assert self._new is not None
-            return open_copy(self._new[0])
-        return open_copy(self.address(name), read_only=True)
+    def connect(self, name: str) -> apsw.Connection:
+        return open_copy(self.address(name), read_only=name not in self._drafts)
 
-    def begin(self) -> None:
-        self.discard()
+    def begin(self, draft: str) -> None:
+        self.discard(draft)
         address = f"file:/mayfly-snapshot-{os.getpid()}-{next(_numbers)}?vfs=memdb"
-        self._new = address, open_copy(address)
+        self._drafts[draft] = address, open_copy(address)
 
-    def finish(self, name: str) -> None:
-        assert self._new is not None
+    def finish(self, draft: str, name: str) -> None:
         if name in self._kept:
             self.remove(name)
-        self._kept[name], self._new = self._new, None
+        self._kept[name] = self._drafts.pop(draft)
 
-    def discard(self) -> None:
-        if self._new is not None:
-            self._new[1].close()
-            self._new = None
+    def discard(self, draft: str) -> None:
+        if draft in self._drafts:
+            self._drafts.pop(draft)[1].close()
 
     def remove(self, name: str) -> None:
         self._kept.pop(name)[1].close()
 
-    def open(self, name: str | None) -> Bytes:
-        if name is None:
-            assert self._new is not None
-            return MemoryBytes(self._new[0])
-        return MemoryBytes(self._kept[name][0])
+    def open(self, name: str) -> Bytes:
+        return MemoryBytes(self.address(name))
 
     def room(self) -> int:
-        return MAX_MEMORY - sum(self.sizes().values())
+        return MAX_MEMORY - sum(
+            map(self._size, (address for address, _ in (*self._kept.values(), *self._drafts.values())))
+        )
 
 
 class RunAlone(Protocol):
@@ -270,6 +275,8 @@ class SqliteSnapshots:
         self._run_alone = run_alone
         self._connect = connect
         self._working = asyncio.Lock()
+        self._is_receiving = False
+        self._columns = {table: _columns(transaction.connection, table) for table in CONTENT}
 
     async def list_all(self) -> list[SavedSnapshot]:
         """Return all snapshots, by name. Those that cannot be read, and unfinished ones, are left out."""
@@ -323,9 +330,7 @@ class SqliteSnapshots:
             await self._in_thread(partial(self._remove, name))
 
     async def read(self, name: str) -> AsyncGenerator[bytes, None]:
-        """Yield the bytes of a snapshot. NotFound. A snapshot that is replaced meanwhile is read to its end (a file) or ends
-        early (in memory).
-        """
+        """Yield the bytes of a snapshot. NotFound. One that is replaced meanwhile is read to its end, or Unavailable."""
         async with self._working:
             await self._in_thread(partial(self._find, name))
             file = await self._in_thread(partial(self._places.open, name))
@@ -333,36 +338,50 @@ class SqliteSnapshots:
             place, size = 0, file.size()
             while place < size:
                 part = await self._in_thread(partial(file.read, place, min(CHUNK, size - place)))
+                if not part:
+                    raise Unavailable(f"the snapshot {name} ended before its {size} bytes")
                 yield part
                 place += len(part)
         finally:
             file.close()
 
-    async def receive(self, name: str, parts: AsyncIterator[bytes], size: int) -> SavedSnapshot:
+    async def receive(self, name: str, parts: AsyncIterator[bytes], size: int, accept: Accept) -> SavedSnapshot:
         """Take a snapshot that `read` gave, of this store or of another one. `size`: their number, 0: not known.
 
-        BadRequest if it is none, Conflict if there are too many, OutOfSpace, TooLarge.
+        `accept`: gets what was kept with it, and its catalogue, before it is taken. A client that is slow holds up no other
+        operation. Errors: those of `accept`; BadRequest if it is none, Conflict if there are too many, OutOfSpace, TooLarge,
+        Overloaded while another one is received. Then it leaves nothing.
         """
-        async with self._working:
-            room = await self._in_thread(partial(self._check_room, name, size))
-            await self._in_thread(self._places.begin)
-            file = await self._in_thread(partial(self._places.open, None))
+        if self._is_receiving:
+            raise Overloaded("another snapshot is being uploaded", hint="try again when it is complete")
+        self._is_receiving = True
+        try:
+            async with self._working:
+                room = await self._in_thread(partial(self._check_room, name, size))
+                await self._in_thread(partial(self._places.begin, RECEIVED))
+            file = await self._in_thread(partial(self._places.open, RECEIVED))
             try:
-                try:
-                    await self._fill(file, parts, room)
-                finally:
-                    await self._in_thread(file.close)
-                await self._in_thread(partial(self._take, name))
+                await self._fill(file, parts, room)
             finally:
-                await self._in_thread(self._places.discard)
-            return await self._in_thread(partial(self._find, name))
+                await self._in_thread(file.close)
+            await self._in_thread(partial(self._examine, accept))
+            async with self._working:
+                await self._in_thread(partial(self._check_room, name, 0))
+                await self._in_thread(partial(self._places.finish, RECEIVED, name))
+                return await self._in_thread(partial(self._find, name))
+        finally:
+            await self._in_thread(partial(self._places.discard, RECEIVED))
+            self._is_receiving = False
 
     async def _fill(self, file: Bytes, parts: AsyncIterator[bytes], room: int) -> None:
         place = 0
         async for part in parts:
             if place + len(part) > room:
                 raise TooLarge(f"there is room for snapshots of {room} bytes")
-            await self._in_thread(partial(file.write, place, part))
+            try:
+                await self._in_thread(partial(file.write, place, part))
+            except (OSError, apsw.Error) as error:
+                raise OutOfSpace(f"the disk took {place} bytes of the snapshot: {error}") from error
             place += len(part)
 
     # --- on a thread -----------------------------------------------------------------------------------------------------
@@ -410,8 +429,8 @@ class SqliteSnapshots:
         return room
 
     def _copy(self, source: apsw.Connection, name: str, facts: bytes) -> None:
-        self._places.begin()
-        copy = self._places.connect(None)
+        self._places.begin(UNFINISHED)
+        copy = self._places.connect(UNFINISHED)
         try:
             with copy.backup("main", source, "main") as backup:
                 backup.step(-1)
@@ -420,7 +439,7 @@ class SqliteSnapshots:
             copy.execute(_FACTS)
             copy.execute("INSERT INTO snapshot VALUES(?)", (facts,))
             copy.close()
-            self._places.finish(name)
+            self._places.finish(UNFINISHED, name)
         except apsw.FullError as error:
             raise OutOfSpace("the disk has no room for the snapshot") from error
         except apsw.Error as error:
@@ -429,7 +448,7 @@ class SqliteSnapshots:
             raise Corrupt(f"the store could not be copied: {describe(error)}") from error
         finally:
             copy.close()
-            self._places.discard()
+            self._places.discard(UNFINISHED)
 
     def _replace(self, address: str, kept: Sequence[str], rising: Sequence[str]) -> list[CatalogRow]:
         try:
@@ -439,24 +458,40 @@ class SqliteSnapshots:
                 raise OutOfSpace("the disk has no room for the restore: nothing was done") from error
             raise Unavailable(f"the store could not be replaced, and is as it was: {describe(error)}") from error
 
-    def _take(self, name: str) -> None:
+    def _examine(self, accept: Accept) -> None:
+        """Look at what was received. BadRequest names what is wrong with it."""
         connection = None
         try:
-            connection = self._places.connect(None)
-            _check(connection)
-            if connection.pragma("quick_check") != "ok":
-                raise BadRequest("the snapshot is damaged")
+            connection = self._places.connect(RECEIVED)
+            # A file of a client may be made so that a look at it never ends.
+            until = monotonic_us() + EXAMINE_TIME
+            connection.set_progress_handler(lambda: monotonic_us() > until, 10_000)
+            facts = _check(connection)
+            for table in CONTENT:
+                if _columns(connection, table) != self._columns[table]:
+                    raise BadRequest(f"the table {table} of the snapshot has other columns")
+            found = connection.pragma("quick_check")
+            if found != "ok":
+                raise BadRequest(f"the snapshot is damaged: {found}")
+            accept(facts, Catalog.read_rows(connection))
+        except apsw.InterruptError as error:
+            raise BadRequest(f"the snapshot could not be examined in {EXAMINE_TIME // SECOND} seconds") from error
         except apsw.Error as error:
             raise BadRequest(f"that is no snapshot: {error}") from error
+        except (TypeError, ValueError) as error:
+            raise BadRequest(f"the snapshot cannot be read: {error}") from error
         finally:
             if connection is not None:
                 connection.close()
-        self._places.finish(name)
 
     def _remove(self, name: str) -> None:
         if name not in self._places.sizes():
             raise NotFound(f"there is no snapshot {name}", hint="mayfly snapshot list names all of them")
         self._places.remove(name)
+
+
+def _columns(connection: apsw.Connection, table: str) -> list[Any]:
+    return connection.execute('SELECT name, type, "notnull", pk FROM pragma_table_info(?)', (table,)).fetchall()
 
 
 def _begin_reading(connect: Callable[[], apsw.Connection]) -> apsw.Connection:
