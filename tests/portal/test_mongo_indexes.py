@@ -39,7 +39,7 @@ def test_what_a_preview_counts_is_purged(
         sent = {"field": "at", "seconds": str(seconds)}
         shown = visitor.post(address, {**sent, "action": "preview"})
         noun = "document" if expected == 1 else "documents"
-        assert shown.text("mf-ttl-preview").startswith(f"{expected} {noun} would expire now, of {len(ages) + 1}.")
+        assert shown.text("mf-ttl-preview").startswith(f"{expected} {noun} would expire now, of {len(ages) + 1};")
         asked = visitor.post(address, {**sent, "action": "save"})
         if expected:
             assert asked.text("mf-ttl-save") == f"Save and expire {expected}" and len([*otps.list_indexes()]) == 1
@@ -55,6 +55,12 @@ def test_indexes_are_made_changed_and_dropped(visitor: Visitor, client: MongoCli
     visitor.post(address, {"action": "save", "field": "_ts", "seconds": "60"})
     shown = visitor.get(address)
     assert "collection TTL" in shown.text("mf-indexes") and shown.text("TreeNode:app/otps/Indexes") == "Indexes"
+    filled = visitor.get(f"{address}?field=_ts&seconds=60")
+    assert f'href="{address}?field=_ts&amp;seconds=60" aria-label="Change _ts_1"' in shown.source
+    assert filled.text("mf-ttl-save") == "Change TTL"
+    other = visitor.get(f"{address}?field=seen&seconds=60")
+    assert "Saving creates the index seen_1 beside 1 other TTL index" in other.text("mf-ttl-preview")
+    assert other.text("mf-ttl-save") == "Create TTL"
     visitor.post(address, {"action": "save", "field": "_ts", "seconds": "90"})
     keys = {"keys": "{a: 1, 'b.c': -1}", "unique": "on", "sparse": "on"}
     visitor.post(address, {"action": "create", **keys})

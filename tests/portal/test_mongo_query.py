@@ -43,6 +43,9 @@ def test_pages_of_a_find_and_of_a_pipeline(visitor: Visitor, client: MongoClient
         last = visitor.post(ADDRESS, turned)
         assert "Page 3: 10 rows" in last.text(VIEW) and "Next page" not in last.text(VIEW)
         assert "51 - 60" in last.text(VIEW)
+    assert "Page 1: 1 rows" in run(visitor, "{_id: 7}").text(VIEW) or "Page 1: 1 row" in run(visitor, "{_id: 7}").text(
+        VIEW
+    )
     limited = run(visitor, "{limit: 3, skip: 2, projection: {_id: 1}}")
     assert "Page 1: 3 rows" in limited.text(VIEW) and "Next page" not in limited.text(VIEW)
 
@@ -58,7 +61,8 @@ def test_files(visitor: Visitor, client: MongoClient[dict[str, Any]]) -> None:
     [
         ("{filter: }", "line 1, column 10: a value is expected"),
         ("5", "A query is a document in braces"),
-        ("{filters: {}}", "A find has no filters"),
+        ("{filters: {}, limit: 1}", "A find has no filters"),
+        ("db.otps.find({})", "takes what stands in the parentheses"),
         ("{limit: -1}", "limit is a whole number"),
         ("{filter: {$nothing: 1}}", "unknown top level operator"),
         ("[{$changeStream: {}}]", "A change stream does not end"),

@@ -194,7 +194,7 @@ def test_a_failure_shows_the_clock_and_who_died(run: pytest.Pytester) -> None:
         [
             "*- mayfly -*",
             "clock 2026-01-01T00:00:10Z",
-            "cosmos:d/c: 0 records, 0 hidden",
+            "cosmos:d/c: 0 records, 0 hidden, next expiry none",
             "expired * cosmos:d/c x pk='y' (*",
         ]
     )

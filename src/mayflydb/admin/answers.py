@@ -166,6 +166,7 @@ class RecordCounts(Answer, frozen=True):
     own_ttl: Count
     ignored_ttl: Count
     exact: bool
+    next_expiry: Time | None
     purged: Count
 
 

@@ -84,7 +84,11 @@ class Maintenance:
         rows, allowance = {}, self._reports.allow()
         for container in await self._targets.list_containers():
             counts = await self._reports.counts(container, now, allowance)
-            rows[container.target] = counts | {"purged": self._engine.reaper.purge_counts[container.node.id]}
+            ahead = await self._engine.next_deadline(container.node.id, now)
+            rows[container.target] = counts | {
+                "next_expiry": formats.time_or_none(ahead),
+                "purged": self._engine.reaper.purge_counts[container.node.id],
+            }
         return {
             "now": formats.time(now),
             "databases": len(await self._targets.list_databases()),

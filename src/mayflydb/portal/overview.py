@@ -82,7 +82,8 @@ class OverviewPage:
         listing = await self._admin.reports.list_containers()
         shown = {row["target"]: row for row in listing["targets"]}
         rows = []
-        for container in await self._admin.targets.list_containers():
+        containers = await self._admin.targets.list_containers()
+        for container in containers:
             row, database = shown.get(container.target), names.get(container.node.parent)
             # Each list is read by itself, so a container may have been created or dropped between two of them.
             if row is not None and database is not None:
@@ -98,7 +99,9 @@ class OverviewPage:
             "Expired, not yet purged": words.count(sum(row["due"] for row in rows), exact),
             "Purge lag of the oldest": words.short_span(oldest) if pending else "none",
         }
-        latest = await read_latest(self._admin, COUNTED)
+        # Others are of dropped containers, and of the self-test at the start.
+        listed = {container.node.id for container in containers}
+        latest = [event for event in await read_latest(self._admin, COUNTED) if event.container in listed]
         gone = await describe_expiries(self._admin, latest[: JUST_EXPIRED - len(pending)])
         return {
             "rows": rows,

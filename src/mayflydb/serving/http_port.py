@@ -172,5 +172,6 @@ def _http_check(place: ListenAddress, caller: Caller) -> ListenerCheck:
 def _page(settings: Settings) -> str:
     return (
         "<!doctype html><html lang=en><title>Mayfly</title>"
-        f"<p>Mayfly {__version__} is running and keeps its data in {STORE_NAMES[settings.storage.kind]}.</p></html>"
+        f"<p>Mayfly {__version__} is running and keeps its data in {STORE_NAMES[settings.storage.kind]}."
+        ' <a href="/_explorer/">Portal</a></p></html>'
     )

@@ -162,7 +162,12 @@ def pytest_runtest_makereport(
 def _state(server: ServerHandle) -> str:
     stats = server.stats()
     lines = [f"clock {stats['now']}"]
-    lines += [f"{name}: {row['records']} records, {row['hidden']} hidden" for name, row in stats["targets"].items()]
-    for each in server.events.expired[-LAST_EXPIRIES:]:
-        lines.append(f"expired {each.due.isoformat()} {each.target} {each.id} pk={each.pk!r} ({each.reason})")
+    lines += [
+        f"{name}: {row['records']} records, {row['hidden']} hidden, next expiry {row['next_expiry'] or 'none'}"
+        for name, row in stats["targets"].items()
+    ]
+    lines += [
+        f"expired {each.due.isoformat()} {each.target} {each.id} pk={each.pk!r} ({each.reason})"
+        for each in server.events.expired[-LAST_EXPIRIES:]
+    ]
     return "\n".join(lines)

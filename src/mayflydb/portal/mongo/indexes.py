@@ -45,8 +45,9 @@ class IndexesPage:
         self._mongo = mongo
 
     async def show(self, visit: Visit) -> Response:
-        """Show the indexes and the empty forms."""
-        return await self._render(visit, IndexFields(), NOT_SUBMITTED)
+        """Show the indexes and the forms. `field` and `seconds` of the address fill the one for a TTL index."""
+        given = visit.request.query_params
+        return await self._render(visit, IndexFields(given.get("field", ""), given.get("seconds", "")), NOT_SUBMITTED)
 
     async def show_json(self, visit: Visit) -> Response:
         """The same as JSON."""
@@ -121,7 +122,7 @@ class IndexesPage:
 
     async def _render(self, visit: Visit, fields: IndexFields, outcome: Outcome) -> Response:
         errors, preview, reading = list(outcome.errors), None, ""
-        if fields.field and not errors:
+        if (fields.field or fields.seconds) and not errors:
             try:
                 change = _requested_change(fields)
                 preview = await self._admin.reports.preview(visit.container.target, change)
@@ -130,7 +131,9 @@ class IndexesPage:
             except MayflyError as error:
                 errors = [error.message]
         (settings,) = (await self._admin.reports.list_containers(visit.container.target))["targets"]
+        lives = {each["name"]: each for each in settings["indexes"]}
         content = {
+            "lives": lives,
             "indexes": await self._list(visit),
             "collection": settings,
             "fields": fields,

@@ -1,4 +1,7 @@
-"""The query page of a collection: a document is a find, an array a pipeline. No cursor outlives the page it was opened for."""
+"""The query page of a collection: a document is a find or its filter, an array a pipeline.
+
+No cursor outlives the page it was opened for.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,7 @@ class MongoQueries:
             "{filter: {}}",
             options=(QueryOption("explain", "Plan"),),
             examples=_EXAMPLES,
-            hint="a document with filter, projection, sort and limit, or an array of stages",
+            hint="a filter; a document with filter, projection, sort and limit; or an array of stages",
         )
 
     def runner(self, visit: Visit) -> CollectionRunner:
@@ -79,6 +82,8 @@ class CollectionRunner:
         skip = parse_whole_number(request.continuation)
         size = EXPORT_ROWS + 1 if request.exports else request.limit
         try:
+            if request.text.lstrip().startswith("db."):
+                raise BadRequest("The page takes what stands in the parentheses: a filter, or an array of stages.")
             query = await asyncio.to_thread(parse_shell, request.text)
             command = self._build(query, skip, size, request.exports)
         except MqlError as error:
@@ -128,6 +133,8 @@ class CollectionRunner:
         if query.kind != EMBEDDED:
             raise BadRequest("A query is a document in braces, or an array of stages in brackets.")
         given = fields_of(query.data)
+        if given and not any(name in given for name in (*FIND_FIELDS, "skip")):
+            given = {"filter": query}
         if unknown := [name for name in given if name not in (*FIND_FIELDS, "skip")]:
             raise BadRequest(f"A find has no {unknown[0]}. It has {', '.join((*FIND_FIELDS, 'skip'))}.")
         before, limit = _whole(given, "skip"), _whole(given, "limit")
