@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import socket
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +16,9 @@ from azure.cosmos import ContainerProxy, PartitionKey
 from azure.cosmos.exceptions import CosmosHttpResponseError, CosmosResourceNotFoundError
 from pymongo.errors import OperationFailure, PyMongoError
 
+from mayflydb.clock import monotonic_us
 from mayflydb.embedded import RunningServer, serve
+from mayflydb.model.instant import SECOND
 from served import START, Http, port_of
 
 YEAR = 365 * 86400
@@ -36,6 +39,13 @@ def place(request: pytest.FixtureRequest, server: RunningServer, http: Http, fil
         return
     with serve(file, port=0, clock="virtual", clock_start=START) as over_file:
         yield Place(over_file, Http(port_of(over_file)), file)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Ask for up to 20 seconds."""
+    end = monotonic_us() + 20 * SECOND
+    while not condition():
+        assert monotonic_us() < end
 
 
 def fill(server: RunningServer) -> ContainerProxy:
@@ -257,3 +267,77 @@ def test_a_snapshot_that_is_damaged_or_foreign_changes_nothing(file: Path) -> No
         assert http("POST", "/_mayfly/snapshots/one/restore").status == 500
         assert http.get("snapshots")["snapshots"] == []
         assert http.get("stats")["records"] == 7
+
+
+OCTETS = {"content_type": "application/octet-stream"}
+
+
+def test_a_snapshot_goes_from_one_server_to_another(place: Place, file: Path) -> None:
+    server, http, path = place
+    fill(server)
+    http("PUT", "/_mayfly/snapshots/monday")
+    sent = http("GET", "/_mayfly/snapshots/monday")
+    assert (sent.status, sent.headers["content-type"]) == (200, OCTETS["content_type"])
+    assert sent.headers["content-disposition"] == 'attachment; filename="monday.snapshot"'
+    other = None if path is None else ":memory:"
+    with serve(other or file.with_name("b.db"), port=0, clock="virtual", clock_start=START) as target:
+        there = Http(port_of(target))
+        answer = there("PUT", "/_mayfly/snapshots/tuesday", sent.body, **OCTETS)
+        assert (answer.status, answer.json["name"], answer.json["bytes"]) == (200, "tuesday", len(sent.body))
+        assert [row["name"] for row in there.get("snapshots")["snapshots"]] == ["tuesday"]
+        there.post("snapshots/tuesday/restore")
+        assert there.get("stats")["records"] == 7
+        # And again, in the place of the one that is there.
+        assert there("PUT", "/_mayfly/snapshots/tuesday", sent.body, **OCTETS).status == 200
+
+
+def test_what_is_no_snapshot_is_refused_and_leaves_nothing(place: Place) -> None:
+    server, http, path = place
+    fill(server)
+    http("PUT", "/_mayfly/snapshots/monday")
+    whole = http("GET", "/_mayfly/snapshots/monday").body
+    for body in (b"", b"x" * 100_000, whole[:-4096], whole[: len(whole) // 2]):
+        answer = http("PUT", "/_mayfly/snapshots/tuesday", body, **OCTETS)
+        assert (answer.status, "snapshot" in answer.json["detail"]) == (400, True), answer
+    # What cannot be restored later is found now.
+    broken = apsw.Connection(":memory:")
+    broken.deserialize("main", whole)
+    for change in ("UPDATE snapshot SET facts = x'7b7d'", "UPDATE catalog SET data = x'7b'"):
+        broken.deserialize("main", whole)
+        broken.execute(change)
+        answer = http("PUT", "/_mayfly/snapshots/tuesday", broken.serialize("main"), **OCTETS)
+        assert (answer.status, "snapshot" in answer.json["detail"]) == (400, True), answer
+    assert http("PUT", "/_mayfly/snapshots/..%2Fx", whole, **OCTETS).status == 404
+    assert http("PUT", "/_mayfly/snapshots/.x", whole, **OCTETS).status == 400
+    assert [row["name"] for row in http.get("snapshots")["snapshots"]] == ["monday"]
+    if path is not None:
+        assert [each.name for each in Path(f"{path}-snapshots").iterdir()] == ["monday.snapshot"]
+    assert http.get("stats")["records"] == 7
+
+
+def test_a_client_that_leaves_an_upload_leaves_nothing(file: Path) -> None:
+    with serve(file, port=0, clock="virtual", clock_start=START) as server:
+        http = Http(port_of(server))
+        with socket.create_connection(("127.0.0.1", http.port)) as client:
+            head = "PUT /_mayfly/snapshots/a HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/octet-stream\r\n"
+            client.sendall(f"{head}content-length: 1000000\r\n\r\n".encode() + b"x" * 500_000)
+            draft = Path(f"{file}-snapshots") / ".received"
+            until(lambda: draft.exists() and draft.stat().st_size >= 400_000)
+            assert http("PUT", "/_mayfly/snapshots/b", b"x", **OCTETS).status == 503
+            # Others do not wait for it.
+            assert http("PUT", "/_mayfly/snapshots/c").status == 200
+        until(lambda: not draft.exists())
+        until(lambda: http("PUT", "/_mayfly/snapshots/b", b"x", **OCTETS).status == 400)
+        assert [row["name"] for row in http.get("snapshots")["snapshots"]] == ["c"]
+
+
+def test_downloads_at_a_time_and_uploads_without_end(http: Http, monkeypatch: pytest.MonkeyPatch) -> None:
+    http("PUT", "/_mayfly/snapshots/one")
+    monkeypatch.setattr("mayflydb.admin.snapshots.MAX_DOWNLOADS", 0)
+    assert http("GET", "/_mayfly/snapshots/one").status == 503
+    assert http("GET", "/_mayfly/snapshots/nosuch").status == 404
+    monkeypatch.setattr("mayflydb.admin.snapshots.UPLOAD_SECONDS", 0)
+    answer = http("PUT", "/_mayfly/snapshots/two", b"x" * 200_000, **OCTETS)
+    assert (answer.status, answer.json["title"]) == (503, "Timed out")
+    monkeypatch.undo()
+    assert http("PUT", "/_mayfly/snapshots/two", b"x", **OCTETS).status == 400

@@ -11,7 +11,7 @@ from mayflydb.admin import answers as a
 from mayflydb.admin.events import Follow
 from mayflydb.admin.operations import Operation
 from mayflydb.admin.problems import CONTENT_TYPE, STATUS
-from mayflydb.admin.requests import LoginLinkWish
+from mayflydb.admin.requests import LoginLinkWish, SnapshotName
 from mayflydb.version import __version__
 
 REFERENCE: Final = "#/components/schemas/{name}"
@@ -19,6 +19,7 @@ REFERENCE: Final = "#/components/schemas/{name}"
 JSON: Final = "application/json"
 EVENT_STREAM: Final = "text/event-stream"
 PEM: Final = "application/x-pem-file"
+OCTETS: Final = "application/octet-stream"
 
 
 class OtherOperation(msgspec.Struct, frozen=True):
@@ -44,6 +45,9 @@ OTHERS: Final = (
         None,
         EVENT_STREAM,
         parameters=Follow,
+    ),
+    OtherOperation(
+        "/_mayfly/snapshots/{name}", "Returns the bytes of a snapshot.", None, OCTETS, parameters=SnapshotName
     ),
     OtherOperation(
         "/_mayfly/login-links",
@@ -106,12 +110,11 @@ def _describe(operation: Operation, shapes: Mapping[Any, Any], components: Mappi
     }
     parameters = components[operation.parameters.__name__]
     if in_address(operation):
-        described["parameters"] = [
-            each | ({"in": "path"} if "{" + each["name"] + "}" in operation.path else {})
-            for each in _describe_query(parameters, operation.example)
-        ]
+        described["parameters"] = _describe_query(parameters, operation.path, operation.example)
     elif parameters["properties"]:
         described["requestBody"] = _describe_body(shapes[operation.parameters], parameters, operation.example)
+    if operation.uploads:
+        described["requestBody"] = {"content": {OCTETS: {}}}
     return described
 
 
@@ -122,10 +125,11 @@ def _describe_body(schema: Any, parameters: Mapping[str, Any], example: Mapping[
     }
 
 
-def _describe_query(parameters: Mapping[str, Any], example: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _describe_query(parameters: Mapping[str, Any], path: str, example: Mapping[str, Any]) -> list[dict[str, Any]]:
     required = parameters.get("required", ())
     return [
         _describe_parameter(name, schema, name in required, example)
+        | ({"in": "path"} if "{" + name + "}" in path else {})
         for name, schema in parameters["properties"].items()
     ]
 
@@ -171,7 +175,7 @@ def _describe_other(other: OtherOperation, shapes: Mapping[Any, Any], components
     if other.parameters is not None:
         parameters = components[other.parameters.__name__]
         if other.method == "GET":
-            described["parameters"] = _describe_query(parameters, {})
+            described["parameters"] = _describe_query(parameters, other.path, {})
         else:
             described["requestBody"] = _describe_body(shapes[other.parameters], parameters, {})
     if other.answer is a.Ready:

@@ -56,6 +56,8 @@ class Operation(msgspec.Struct, frozen=True):
     """One path below `/_mayfly`: its parameters, its answer, and the function that answers. Parameters are in the path where it
     has a place for them, else in the body of POST, and in the query of other methods.
 
+    `uploads`: with a body of bytes the operation takes these.
+
     `summary`, `example`, parameters that it takes, and `answer`, or each of several, are for the description in `openapi.json`.
     """
 
@@ -66,6 +68,7 @@ class Operation(msgspec.Struct, frozen=True):
     answer: type[msgspec.Struct] | tuple[type[msgspec.Struct], ...]
     handler: Handler
     example: Mapping[str, Any] = {}
+    uploads: bool = False
 
 
 class Admin:
@@ -233,6 +236,7 @@ class Admin:
                 a.SnapshotSaved,
                 lambda path: snapshots.save(path.name),
                 example,
+                uploads=True,
             ),
             Operation(
                 "POST",

@@ -13,9 +13,10 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from mayflydb.admin.events import Follow
-from mayflydb.admin.openapi import EVENT_STREAM, PEM, describe
+from mayflydb.admin.openapi import EVENT_STREAM, OCTETS, PEM, describe
 from mayflydb.admin.operations import Admin, Operation
 from mayflydb.admin.problems import CONTENT_TYPE, problem, problem_of
+from mayflydb.admin.snapshots import SnapshotControl
 from mayflydb.http.asgi import Streamed
 from mayflydb.model.errors import BadRequest, MayflyError
 
@@ -49,17 +50,47 @@ def admin_routes(admin: Admin) -> list[BaseRoute]:
     async def certificate(request: Request) -> Response:
         return Response(await admin.ca_pem(), media_type=PEM)
 
+    files = SnapshotFiles(admin.snapshots)
     return [
         *(
-            Route(f"/_mayfly/{operation.path}", _endpoint(operation), methods=[operation.method])
+            Route(
+                f"/_mayfly/{operation.path}",
+                _choose(_endpoint(operation), files.upload) if operation.uploads else _endpoint(operation),
+                methods=[operation.method],
+            )
             for operation in admin.operations()
         ),
+        Route("/_mayfly/snapshots/{name}", files.download),
         Route("/_mayfly/events", events),
         Route("/_mayfly/info", info),
         Route("/_mayfly/openapi.json", openapi),
         Route("/_mayfly/cert", certificate),
         Route("/_explorer/emulator.pem", certificate),
     ]
+
+
+class SnapshotFiles:
+    """Endpoints for snapshots as files."""
+
+    def __init__(self, snapshots: SnapshotControl) -> None:
+        self._snapshots = snapshots
+
+    async def download(self, request: Request) -> Streamed:
+        """Send a snapshot."""
+        _no_query(request)
+        name = request.path_params["name"]
+        headers = (
+            (b"content-type", OCTETS.encode()),
+            (b"content-disposition", f'attachment; filename="{name}.snapshot"'.encode()),
+            (b"cache-control", b"no-store"),
+        )
+        return Streamed(200, headers, await self._snapshots.download(name))
+
+    async def upload(self, request: Request) -> Response:
+        """Take one."""
+        _no_query(request)
+        size = int(request.headers.get("content-length", 0))
+        return _json(await self._snapshots.upload(request.path_params["name"], request.stream(), size))
 
 
 def error_handlers() -> dict[Any, Any]:
@@ -98,9 +129,23 @@ def _endpoint(operation: Operation) -> Endpoint:
     return from_body if operation.method == "POST" else from_query
 
 
+def is_upload(content_type: str) -> bool:
+    """Return whether a request of this type has the bytes of a file as its body."""
+    return content_type.partition(";")[0].strip().lower() == OCTETS
+
+
+def _choose(endpoint: Endpoint, upload: Endpoint) -> Endpoint:
+    """Return an endpoint that gives bytes of a file, which may be many, to `upload`."""
+
+    async def answer(request: Request) -> Response:
+        return await (upload if is_upload(request.headers.get("content-type", "")) else endpoint)(request)
+
+    return answer
+
+
 def _no_body(body: bytes) -> None:
     if body not in (b"", b"{}"):
-        raise BadRequest("there are no parameters in a body here")
+        raise BadRequest("there are no parameters in a body here", hint=f"bytes of a snapshot are {OCTETS}")
 
 
 def _convert(request: Request, kind: type[T]) -> T:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any, Final, Literal
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Sequence
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
 from mayflydb.admin import formats
 from mayflydb.admin.clock_control import ClockControl, ClockState, Note
+from mayflydb.engine.catalog import check_rows
 from mayflydb.engine.engine import Engine
-from mayflydb.model.errors import Corrupt, OutOfSpace
+from mayflydb.model.errors import Corrupt, OutOfSpace, Overloaded, TimedOut
 from mayflydb.model.snapshots import SavedSnapshot
 from mayflydb.version import __version__
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +32,13 @@ class Facts(msgspec.Struct, frozen=True):
     version: str
 
 
+MAX_DOWNLOADS: Final = 4
+"""Snapshots that are downloaded at a time."""
+
+UPLOAD_SECONDS: Final = 3600
+"""Seconds that an upload may take."""
+
+
 class SnapshotControl:
     """Saves and restores snapshots, each with the clock."""
 
@@ -35,7 +46,8 @@ class SnapshotControl:
         self._note = note
         self._engine = engine
         self._clock = clock
-        self._restoring: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._downloads = 0
         clock.before_move = self._save_before_move
 
     async def list_all(self) -> dict[str, Any]:
@@ -55,16 +67,53 @@ class SnapshotControl:
         """
         self._clock.check_allowed("restored")
         # A client that leaves does not interrupt it between the content and the clock.
-        task = asyncio.create_task(self._restore(name))
-        self._restoring.add(task)
-        task.add_done_callback(self._restoring.discard)
-        await asyncio.shield(task)
+        await self._finish(self._restore(name))
         return {**await self._clock.show(), "restored": name}
+
+    async def download(self, name: str) -> AsyncGenerator[bytes, None]:
+        """Return the bytes of a snapshot, to be read at once. NotFound, Overloaded if too many are read."""
+        snapshots = self._engine.snapshots_or_refusal()
+        await snapshots.find(name)
+        if self._downloads >= MAX_DOWNLOADS:
+            raise Overloaded(f"{MAX_DOWNLOADS} snapshots are being downloaded", hint="try again when one is complete")
+        return self._read(snapshots.read(name))
+
+    async def upload(self, name: str, parts: AsyncIterator[bytes], size: int = 0) -> dict[str, Any]:
+        """Take the bytes of a snapshot, in the place of one that had the name. `size`: their number, 0: not known.
+
+        Errors: those of `Snapshots.receive`; TimedOut.
+        """
+
+        async def receive() -> SavedSnapshot:
+            try:
+                async with asyncio.timeout(UPLOAD_SECONDS):
+                    return await self._engine.snapshots_or_refusal().receive(name, parts, size, _accept)
+            except TimeoutError as error:
+                raise TimedOut(f"the snapshot was not there after {UPLOAD_SECONDS} seconds") from error
+
+        # A client that leaves ends `parts`, and not the work on a thread.
+        saved = await self._finish(receive())
+        return {"now": formats.time(await self._engine.now()), **_describe(saved)}
 
     async def delete(self, name: str) -> dict[str, Any]:
         """Delete a snapshot."""
         await self._engine.snapshots_or_refusal().delete(name)
         return {"now": formats.time(await self._engine.now()), "deleted": name}
+
+    async def _finish(self, work: Coroutine[Any, Any, T]) -> T:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return await asyncio.shield(task)
+
+    async def _read(self, parts: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+        self._downloads += 1
+        try:
+            async for part in parts:
+                yield part
+        finally:
+            self._downloads -= 1
+            await parts.aclose()
 
     async def _restore(self, name: str) -> None:
         snapshots = self._engine.snapshots_or_refusal()
@@ -94,6 +143,12 @@ class SnapshotControl:
             log.warning("the clock is moved without a snapshot of before: %s", error)
             return None
         return BEFORE_ADVANCE
+
+
+def _accept(facts: bytes, rows: Sequence[Any]) -> None:
+    """Look at what came with a snapshot. ValueError says what cannot be read: restored, it would be found too late."""
+    msgspec.json.decode(facts, type=Facts)
+    check_rows(rows)
 
 
 def _facts_of(saved: SavedSnapshot) -> Facts:

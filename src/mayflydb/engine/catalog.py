@@ -7,7 +7,7 @@ own (see `companions`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
@@ -210,6 +210,12 @@ class Nodes:
 def row_of(node: Node) -> CatalogRow:
     """Encode a node as a row."""
     return CatalogRow(node.id, node.parent, node.name, _encode(node.definition))
+
+
+def check_rows(rows: Sequence[CatalogRow]) -> None:
+    """Raise ValueError for a row that cannot be read."""
+    for row in rows:
+        node_of(row)
 
 
 async def catalogue(store: Store) -> list[CatalogRow]:

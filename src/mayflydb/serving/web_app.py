@@ -11,7 +11,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mayflydb.admin.operations import Admin
-from mayflydb.admin.routes import admin_routes, error_handlers
+from mayflydb.admin.routes import admin_routes, error_handlers, is_upload
 from mayflydb.admin.wires import Wires
 from mayflydb.http.asgi import handler
 from mayflydb.http.messages import Handler
@@ -24,6 +24,11 @@ MAX_BODY = 64 * 1024
 
 MAX_DOCUMENT = 4 * 1024 * 1024
 """Bytes of a resource document, or of records to import. The commands cut larger ones into pieces."""
+
+MAX_UPLOAD = 1 << 40
+"""Bytes of a snapshot that is uploaded. The room that there is decides, part by part."""
+
+SNAPSHOTS = b"/_mayfly/snapshots/"
 
 LARGE = (b"/_mayfly/apply", b"/_mayfly/data/import")
 """Paths of documents."""
@@ -53,8 +58,13 @@ def web_app(admin: Admin, wires: Wires, page: str | None = None) -> Handler:
     ]
     app = Starlette(routes=routes, exception_handlers=error_handlers())
     api, forms, documents = handler(app, MAX_BODY), handler(app, MAX_FORM), handler(app, MAX_DOCUMENT)
+    uploads = handler(app, MAX_UPLOAD, streams=True)
 
     async def answer(request: HttpRequest) -> HttpResponse:
+        if request.path.startswith(SNAPSHOTS) and is_upload(
+            request.headers.get(b"content-type", b"").decode("latin-1")
+        ):
+            return await uploads(request)
         if request.path in LARGE:
             return await documents(request)
         return await (forms if request.path.startswith(b"/_explorer/") else api)(request)
