@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -14,8 +15,10 @@ import ydb
 from azure.core import MatchConditions
 from azure.cosmos import ContainerProxy, PartitionKey
 from azure.cosmos.exceptions import CosmosHttpResponseError, CosmosResourceNotFoundError
+from click.testing import CliRunner
 from pymongo.errors import OperationFailure, PyMongoError
 
+from mayflydb.cli.main import mayfly
 from mayflydb.clock import monotonic_us
 from mayflydb.embedded import RunningServer, serve
 from mayflydb.model.instant import SECOND
@@ -341,3 +344,29 @@ def test_downloads_at_a_time_and_uploads_without_end(http: Http, monkeypatch: py
     assert (answer.status, answer.json["title"]) == (503, "Timed out")
     monkeypatch.undo()
     assert http("PUT", "/_mayfly/snapshots/two", b"x", **OCTETS).status == 400
+
+
+def test_the_command_writes_a_file_and_takes_one(http: Http, server: RunningServer, tmp_path: Path) -> None:
+    def run(*words: str) -> Any:
+        done = CliRunner().invoke(mayfly, ["--url", f"http://127.0.0.1:{http.port}", "snapshot", *words, "-o", "json"])
+        return json.loads(done.stdout) if done.exit_code == 0 else (done.exit_code, done.stderr)
+
+    fill(server)
+    run("save", "monday")
+    place = tmp_path / "tuesday.snapshot"
+    said = run("export", "monday", str(place))
+    assert said == {"name": "monday", "to": str(place), "bytes": place.stat().st_size}
+    assert place.stat().st_mode & 0o777 == 0o600
+    assert [each.name for each in tmp_path.iterdir()] == [place.name]
+    assert run("import", str(place))["name"] == "tuesday"
+    assert run("import", str(place), "monday")[0] == 4
+    assert run("import", str(place), "monday", "-y")["bytes"] == said["bytes"]
+    run("restore", "tuesday", "-y")
+    assert http.get("stats")["records"] == 7
+    assert run("export", "monday", str(place))[0] == 1
+    assert "nosuch" in run("export", "nosuch", str(tmp_path / "b"))[1]
+    place.write_bytes(b"x" * 1_000_000)
+    assert "no snapshot" in run("import", str(place), "broken")[1]
+    assert sorted(each.name for each in tmp_path.iterdir()) == [place.name]
+    for name in ("monday", "tuesday"):
+        run("delete", name, "-y")

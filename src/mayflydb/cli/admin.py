@@ -20,6 +20,9 @@ FAILED = 1
 NOT_READY = 3
 REFUSED = 4
 
+DOWNLOADED = 256 * 1024
+"""Bytes of a download that are read at a time."""
+
 _EXIT_CODES = {401: REFUSED, 403: REFUSED, 503: NOT_READY}
 
 
@@ -94,13 +97,36 @@ class AdminClient:
             for line in answer:
                 yield line.decode().rstrip("\r\n")
 
+    def download(self, path: str) -> Generator[bytes, None, None]:
+        """GET `/_mayfly/<path>` and yield the bytes of the answer as they come. CommandFailed for one that breaks off."""
+        with self._send("GET", f"{urlsplit(self._base()).path}/{path}", None) as answer:
+            if answer.status != 200:
+                status, problem = answer.status, answer.read()
+                _fail(status, json.loads(problem) if problem.startswith(b"{") else None)
+            while part := answer.read(DOWNLOADED):
+                yield part
+
+    def upload(self, path: str, parts: Iterator[bytes], size: int) -> Any:
+        """PUT bytes, `size` in number, to `/_mayfly/<path>`."""
+        with self._send("PUT", f"{urlsplit(self._base()).path}/{path}", None, (parts, size)) as answer:
+            status, found = answer.status, json.loads(answer.read() or b"null")
+        if status != 200:
+            _fail(status, found)
+        return found
+
     def _exchange(self, method: str, path: str, body: Mapping[str, object] | None) -> tuple[int, bytes]:
         """Send a request to a path of the server; return status and body."""
         with self._send(method, path, body) as answer:
             return answer.status, answer.read()
 
     @contextmanager
-    def _send(self, method: str, path: str, body: Mapping[str, object] | None) -> Iterator[http.client.HTTPResponse]:
+    def _send(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, object] | None,
+        upload: tuple[Iterator[bytes], int] | None = None,
+    ) -> Iterator[http.client.HTTPResponse]:
         """Send a request, give its answer to be read, and close the connection. CommandFailed if no server answers."""
         # Commands that ask no server, `serve` above all, import the errors of this module.
         import http.client
@@ -110,8 +136,11 @@ class AdminClient:
             raise CommandFailed(
                 f"{self._url!r} is neither an address nor a ready file", hint="--url http://127.0.0.1:8081"
             )
-        payload = None if body is None else json.dumps(body).encode()
+        payload: bytes | Iterator[bytes] | None = None if body is None else json.dumps(body).encode()
         headers = {"Accept": "application/json"} | ({} if payload is None else {"Content-Type": "application/json"})
+        if upload is not None:
+            payload, size = upload
+            headers |= {"Content-Type": "application/octet-stream", "Content-Length": str(size)}
         connection = http.client.HTTPConnection(base.hostname, base.port, timeout=self._timeout)
         token = self._token_file
         try:
@@ -120,7 +149,12 @@ class AdminClient:
                 token = token or own
             if token is not None:
                 headers["Authorization"] = f"Bearer {token.read_text().strip()}"
-            connection.request(method, path, payload, headers)
+            try:
+                connection.request(method, path, payload, headers)
+            except (BrokenPipeError, ConnectionResetError):
+                # A server that refuses an upload answers, and reads no more of it.
+                if upload is None:
+                    raise
             yield connection.getresponse()
         except (OSError, http.client.HTTPException) as error:
             raise CommandFailed(
