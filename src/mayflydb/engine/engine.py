@@ -51,12 +51,13 @@ from mayflydb.store.interface import (
     History,
     KnownDamage,
     LoadRow,
+    NamedNumber,
     Outcome,
     Read,
     Scan,
     Store,
 )
-from mayflydb.store.snapshots import Snapshots
+from mayflydb.store.snapshots import RESTORES, Snapshots
 
 T = TypeVar("T")
 
@@ -146,6 +147,9 @@ class Engine:
 
     epoch = 0
     """The number of times that everything stored was replaced: what was read before is void."""
+
+    restores = 0
+    """The number of restores of the store, in all its time. A position in a history is one of a number of restores."""
 
     _undone: Instant = 0
     """The latest instant of a time that was undone: the clock was set back from there."""
@@ -343,9 +347,15 @@ class Engine:
 
         marks = (MARK,) if rising else ()
         await self.snapshots_or_refusal().restore(name, OF_THE_HOST, marks, renew)
+        await self.read_restores()
         await self.monitor.refresh(self.time.clock.now())
         await self.reaper.survey()
         self.reaper.notifier.notify()
+
+    async def read_restores(self) -> None:
+        """Read the number of restores."""
+        found = await self.store.read(NamedNumber(RESTORES))
+        self.restores = found or 0
 
     def snapshots_or_refusal(self) -> Snapshots:
         """Return the snapshots of the store. Unsupported where it has none."""

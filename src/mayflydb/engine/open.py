@@ -76,9 +76,11 @@ async def open_engine(
     )
     definitions = Definitions(store, nodes, reaper.invalidate)
     await reaper.survey()
-    return Engine(
+    engine = Engine(
         store, time, reaper, nodes, definitions, meter, monitor, lease, budgets, evaluators, disk, quotas, kept
     )
+    await engine.read_restores()
+    return engine
 
 
 def _limits(store: Store, clock: Clock) -> Limits:

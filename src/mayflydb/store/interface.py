@@ -520,7 +520,7 @@ class Store(Protocol):
         """
 
     async def reset(self) -> None:
-        """Remove everything: rows, records, events, named numbers. Ids are still never used again."""
+        """Remove everything: rows, records, events, named numbers but that of restores. Ids are still never used again."""
 
     async def close(self) -> None:
         """Finish the decisions that are queued, then release everything."""

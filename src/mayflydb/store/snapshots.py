@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from mayflydb.model.snapshots import SavedSnapshot
 from mayflydb.store.interface import CatalogRow
+
+RESTORES: Final = "restores"
+"""The named number of restores of a store. Each one adds to it, in its transaction: positions in a history that was undone have
+a smaller one.
+"""
 
 
 class Snapshots(Protocol):

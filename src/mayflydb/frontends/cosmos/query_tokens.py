@@ -39,12 +39,17 @@ class TokenContent(msgspec.Struct, frozen=True, array_like=True):
 class QueryTokens:
     """The continuation tokens of one query over one scope of a container."""
 
-    def __init__(self, secret: bytes, view: ContainerView, scope: Scope, text_and_parameters: tuple[str, Any]) -> None:
+    def __init__(
+        self, secret: bytes, view: ContainerView, scope: Scope, text_and_parameters: tuple[str, Any], origin: int = 0
+    ) -> None:
+        """`origin`: the number of restores: pages of different contents are not one result."""
         self.scope = scope
         self._secret = secret
         self._holds_bounds = max(len(scope.lower), len(scope.upper or b"")) <= _MAX_BOUND_BYTES
         # A token holds short bounds, and is bound to long ones by the MAC: it must not grow with the key.
-        bounds = None if self._holds_bounds else (scope.lower.hex(), scope.upper and scope.upper.hex())
+        bounds: Any = None if self._holds_bounds else (scope.lower.hex(), scope.upper and scope.upper.hex())
+        if origin:
+            bounds = (bounds, origin)
         self._binding = continuation.binding(view.id, text_and_parameters[0], text_and_parameters[1], bounds)
 
     def start(self, token: str) -> PageStart:

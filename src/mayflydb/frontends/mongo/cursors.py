@@ -86,7 +86,7 @@ class Cursor:
         end closes it. `owner`: the user, who alone may use it. `held_bytes`: those that the quota of bytes has been charged.
         `time_left`: microseconds of the host that `maxTimeMS` leaves for further batches; None: no limit. `killed`: it was closed
         while a getMore ran. `spent`: counts the reads. `payer`: the collection whose budget pays for them.
-        `in_flight`: the account that pays for a batch while it is made.
+        `in_flight`: the account that pays for a batch while it is made. `epoch`: the engine's, whose content the cursor reads.
         """
         self.namespace = namespace
         self.session = session
@@ -104,6 +104,7 @@ class Cursor:
         self.payer: tuple[str, str] | None = None
         self.awaits_data = False
         self.in_flight: BytesInFlight | None = None
+        self.epoch: int | None = None
         self._batch_bytes = 0
         self._items = items
         self._rules = rules
@@ -121,6 +122,10 @@ class Cursor:
     def exhausted(self) -> bool:
         """True if nothing can follow. A cursor that awaits data stays open while it has no results."""
         return self._remaining == 0 or (self._ended and self._next_item >= len(self._buffer))
+
+    def build_undone_error(self) -> MqlError:
+        """Return the error after everything was replaced: a server that is restored knows no cursors of before."""
+        return MqlError(43, f"cursor id {self.id} not found")
 
     async def next_batch(self, size: int | None, now: Instant) -> list[bytes]:
         """Return up to `size` results (None: as many as fit), and at most 16 MiB unless a single result is larger.

@@ -11,6 +11,7 @@ import apsw
 from mayflydb.model.errors import Corrupt
 from mayflydb.model.record import Record
 from mayflydb.store import interface
+from mayflydb.store.snapshots import RESTORES
 from mayflydb.store.sqlite import directory
 from mayflydb.store.sqlite.catalog import Catalog
 from mayflydb.store.sqlite.changes import APPLY, insert_all, new_state, put, replace_all, replaces_alone
@@ -267,7 +268,9 @@ class Transaction:
         """Remove all rows. Ids go on from where they are, so that no id of a removed row comes again."""
         self._replacements.clear()
         for table in CONTENT:
-            self.connection.execute(f"DELETE FROM {table}")
+            # The number of restores stays, as ids do: what was read before a reset must not fit what is restored after it.
+            kept = f" WHERE name != '{RESTORES}'" if table == "setting" else ""
+            self.connection.execute(f"DELETE FROM {table}{kept}")
         self.catalog.clear()
         self._counters.forget()
         self._pending.remove_all()
@@ -317,6 +320,10 @@ class Transaction:
         # One more: even where nothing was written since, answers that are kept by number are those of another content.
         connection.executemany("UPDATE catalog SET lsn = max(lsn, ?), seq = max(seq, ?) WHERE id = ?", given)
         connection.execute("UPDATE catalog SET lsn = lsn + 1")
+        connection.execute(
+            "INSERT INTO setting VALUES(?, ?) ON CONFLICT(name) DO UPDATE SET value = max(value + 1, excluded.value)",
+            (RESTORES, numbers.get(RESTORES, 0) + 1),
+        )
         for name in kept:
             connection.execute("DELETE FROM setting WHERE name = ?", (name,))
         for name in (*kept, *rising):

@@ -27,6 +27,10 @@ from mayflydb.model.order import Order, Position
 from mayflydb.model.record import Record
 
 _LSN_DIGITS = 18
+RESTORED = (
+    "The change feed cannot go on from this etag: the account was restored since, so that changes before it were undone."
+    " Start from the beginning or from now."
+)
 
 
 async def read_feed(call: CosmosCall) -> Response:
@@ -36,7 +40,8 @@ async def read_feed(call: CosmosCall) -> Response:
         raise BadRequest(f"The header A-IM must be 'Incremental Feed' or 'Full-Fidelity Feed', not '{mode[:100]}'.")
     view = await call.get_owning_container()
     lsn = await call.read_session_lsn(view)
-    start = _parse_start(call.request.text(IF_NONE_MATCH), lsn)
+    origin = call.engine.restores
+    start = _parse_start(call.request.text(IF_NONE_MATCH), lsn, origin)
     scope, _ = resolve_scope(call, view, None)
     scope = Scope(scope.lower, scope.upper, Order.CHANGED)
     call.spending = admit(call, view, scope, prices.MISS)
@@ -45,7 +50,7 @@ async def read_feed(call: CosmosCall) -> Response:
     else:
         since = None if start is not None else _parse_since(call.request.text(IF_MODIFIED_SINCE))
         rows, reached = await _read_page(call, view, scope, start or 0, since, lsn)
-    headers = [*view.scope_headers(scope, lsn), (ETAG, b'"%d"' % reached)]
+    headers = [*view.scope_headers(scope, lsn), (ETAG, _format_etag(reached, origin))]
     if not rows:
         return Response(304, b"", headers, prices.MISS)
     headers.append((ITEM_COUNT, b"%d" % len(rows)))
@@ -94,16 +99,27 @@ def _rows_with_metadata(view: ContainerView, records: Sequence[Record]) -> list[
     ]
 
 
-def _parse_start(header: str | None, lsn: int) -> int | None:
-    """Parse `If-None-Match` to an lsn: `*` is the newest, `"<lsn>"` that one, absent (None) the beginning."""
+def _parse_start(header: str | None, lsn: int, origin: int) -> int | None:
+    """Parse `If-None-Match` to an lsn: `*` is the newest, an etag its own, absent (None) the beginning.
+
+    `origin`: the number of restores. An account that the service restores is a new one, in which no etag of before is valid.
+    """
     if header is None:
         return None
     text = header.strip().strip('"')
     if text == "*":
         return lsn
-    if not text.isascii() or not text.isdigit() or len(text) > _LSN_DIGITS:
-        raise BadRequest("The header If-None-Match of a change feed must be '*' or the etag of an earlier answer.")
-    return int(text)
+    number, dot, given = text.partition(".")
+    for part in (number, given) if dot else (number,):
+        if not part.isascii() or not part.isdigit() or len(part) > _LSN_DIGITS:
+            raise BadRequest("The header If-None-Match of a change feed must be '*' or the etag of an earlier answer.")
+    if int(given or 0) != origin:
+        raise BadRequest(RESTORED)
+    return int(number)
+
+
+def _format_etag(lsn: int, origin: int) -> bytes:
+    return b'"%d.%d"' % (lsn, origin) if origin else b'"%d"' % lsn
 
 
 def _parse_since(header: str | None) -> Instant | None:

@@ -162,7 +162,7 @@ async def _answer_page(
     # The price is known after the page only. The least price is held, and the rest settled then.
     call.spending = admit(call, view, scope, prices.query(0, 0, 0))
     lsn = await call.read_session_lsn(view)
-    tokens = QueryTokens(call.account.secret, view, scope, text_and_parameters)
+    tokens = QueryTokens(call.account.secret, view, scope, text_and_parameters, call.engine.restores)
     start = tokens.start(call.request.headers.get(CONTINUATION, b"").decode("latin-1"))
     started = monotonic_us()
     page = await _read_page(call, statement, view, query, tokens.scope, start, functions)

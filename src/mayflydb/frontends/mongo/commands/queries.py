@@ -224,7 +224,7 @@ async def first_batch_reply(
 ) -> bytes:
     """Return the first batch of a cursor, and keep the cursor open if more results follow."""
     cursor.transaction, cursor.spent, cursor.payer = call.transaction, call.spent, call.payer
-    cursor.owner, cursor.in_flight = call.owner, services.in_flight
+    cursor.owner, cursor.in_flight, cursor.epoch = call.owner, services.in_flight, services.engine.epoch
     try:
         batch = await cursor.next_batch(FIRST_BATCH_SIZE if size is None else size, call.now)
     except BaseException:
@@ -260,6 +260,9 @@ async def get_more(services: Services, call: Call) -> bytes:
     cursors = services.cursors
     namespace = f"{call.database}.{collection_name}"
     cursor = await cursors.get(int(id), namespace, call.owner, call.session_id, call.transaction)
+    if cursor.epoch not in (None, services.engine.epoch):
+        await cursors.kill([cursor.id])
+        raise cursor.build_undone_error()
     limit = parse_time_limit(call) if call.body.get("maxTimeMS") is not None else None
     if limit is not None and not cursor.awaits_data:
         raise bad_value("cannot set maxTimeMS on getMore command for a non-awaitData cursor")

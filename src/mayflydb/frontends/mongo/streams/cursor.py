@@ -8,7 +8,7 @@ from mayflydb.engine.ordered_histories import ChangeNotifier
 from mayflydb.frontends.mongo.cursors import Cursor, ReadTime, no_results
 from mayflydb.frontends.mongo.documents import MAX_DOCUMENT_BYTES
 from mayflydb.frontends.mongo.streams.events import EventBuilder, event_head
-from mayflydb.frontends.mongo.streams.feed import Feed
+from mayflydb.frontends.mongo.streams.feed import Feed, lost_history_error
 from mayflydb.frontends.mongo.streams.tokens import ResumeToken
 from mayflydb.model.instant import Instant
 from mayflydb.query.mongo.faults import MqlError
@@ -50,6 +50,9 @@ class StreamCursor(Cursor):
         if last_token is not None:
             self._token = last_token.document
             self._invalidate_at_once(feed.last_instant)
+
+    def build_undone_error(self) -> MqlError:
+        return lost_history_error()
 
     @property
     def exhausted(self) -> bool:

@@ -35,9 +35,9 @@ class StreamScope(msgspec.Struct, frozen=True):
 
     @property
     def digest(self) -> bytes:
-        """Eight bytes that differ between scopes."""
+        """Four bytes that differ between scopes."""
         names = [name for name in (self.database, self.collection) if name is not None]
-        return blake2b("\0".join(names).encode(), digest_size=8).digest()
+        return blake2b("\0".join(names).encode(), digest_size=4).digest()
 
     def includes(self, database: str, name: str) -> bool:
         """Return True if a collection is in the scope. System collections are in none."""
@@ -115,6 +115,7 @@ class Feed:
         self._stamp = NO_STAMP
         self._begin_instant: Instant | None = None
         self._last_lsn = -1
+        self._epoch = engine.epoch
 
     # --- the beginning ---------------------------------------------------------------------------------------------------
 
@@ -157,8 +158,11 @@ class Feed:
 
     async def resume(self, token: ResumeToken, now: Instant, retention: Span) -> None:
         """Continue after a token. Raise MqlError 260 for a token of another scope, 286 if a history of it is gone."""
-        if token.scope != self._scope.digest:
+        scope = self._build_scope()
+        if token.scope[:4] != scope[:4]:
             raise MqlError(260, "The resume token is one of a stream on something else.")
+        if token.scope != scope:
+            raise lost_history_error()  # A restore has undone what the stream has shown.
         # An old token is good as long as all its histories are there: a quiet collection has lost nothing.
         if token.at <= now - retention:
             kept = {node.definition.keeps for node in await self._engine.ordered_histories.read_kept()}
@@ -179,13 +183,19 @@ class Feed:
     def build_token(self, purpose: Purpose = "event") -> ResumeToken:
         """The token of the position after the last line."""
         lsns = {reader.id: reader.position for reader in self._readers.values()}
-        return ResumeToken(self._scope.digest, self._last_instant, self._stamp, self._known_up_to, lsns, purpose)
+        return ResumeToken(self._build_scope(), self._last_instant, self._stamp, self._known_up_to, lsns, purpose)
+
+    def _build_scope(self) -> bytes:
+        """The scope in a token: its digest, and the number of restores."""
+        return self._scope.digest + (self._engine.restores % (1 << 32)).to_bytes(4, "big")
 
     async def read_lines(self, now: Instant) -> list[HistoryLine]:
         """Read the next lines before which no line can come any more. The caller passes each to `advance`.
 
         Raise MqlError 286 if some are not kept any more.
         """
+        if self._epoch != self._engine.epoch:
+            raise lost_history_error()  # Everything was replaced: by a restore, or by a reset.
         newest = await self._engine.lsn(self._orderer)
         # No transaction has got a stamp since everything was read, so nothing needs to be read again.
         if newest == self._last_lsn:

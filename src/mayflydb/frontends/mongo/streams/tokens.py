@@ -24,7 +24,7 @@ invalidation follows. `invalidate`: the token of that."""
 _PURPOSES: Final[tuple[Purpose, ...]] = ("event", "idle", "last", "invalidate")
 """Tokens store the position in this tuple."""
 # A token, in hexadecimal digits:
-#     version u8 | instant u64 | stamp (12 bytes) | digest of the scope (8 bytes) | purpose u8 |
+#     version u8 | instant u64 | stamp (12 bytes) | scope (8 bytes) | purpose u8 |
 #     varints: known_up_to, then (id, lsn) of each container, the id as difference to the one before | CRC-32 u32
 # Numbers are big-endian, and the instant is moved by 2^63, so that the text order of tokens is the order of events.
 _HEAD: Final = Struct(">BQ12s8sB")
@@ -38,8 +38,9 @@ _BIAS: Final = 1 << 63
 class ResumeToken(msgspec.Struct, frozen=True):
     """The position of a change stream.
 
-    `scope`: eight bytes that identify the scope. `at`, `stamp`: those of the last event. `lsns`: the last lsn of each
-    container. `known_up_to`: containers with ids up to this one that are not in `lsns` do not belong to the stream.
+    `scope`: eight bytes that identify the scope and the number of restores. `at`, `stamp`: those of the last event.
+    `lsns`: the last lsn of each container. `known_up_to`: containers with ids up to this one that are not in `lsns` do not belong
+    to the stream.
     """
 
     scope: bytes
