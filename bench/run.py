@@ -27,6 +27,7 @@ from layers import layers
 from machine import busy, machine
 from mongo_peers import against_ferretdb, against_peers
 from mongo_purging import beside_readers
+from pages import pages
 from policy import change_of_default
 from postgres import on_postgres
 from protocol import against_rival, on_slow_disks
@@ -67,6 +68,7 @@ def parts() -> dict[str, Part]:
         "policy": lambda place: change_of_default(place, many_items),
         "purge": unloaded,
         "readers": under_readers,
+        "pages": lambda place: pages(place, many_items),
         "growth": lambda place: growth(Wrk(place), place, SIZES),
         "layers": lambda place: layers(Wrk(place), place),
         "pythons": lambda place: pythons(Wrk(place), place),

@@ -17,7 +17,7 @@ from mayflydb.model.due import DuePath, Path, date_key, date_of
 from mayflydb.model.instant import DAY, HOUR, SECOND, Instant, Span
 from mayflydb.model.order import Order, Position
 from mayflydb.model.record import Record, Totals
-from mayflydb.store.interface import Count, CountDue, Due, Scan, Store
+from mayflydb.store.interface import Count, CountDue, Due, LoadRow, Scan, Store
 
 SAMPLE = 10
 PAGE = 256
@@ -253,6 +253,10 @@ class ExpiryCounts:
         return await self._draw_beyond(container, _overlap(rules), allowance)
 
     async def _draw_beyond(self, container: Node, by_record: bool, allowance: Allowance) -> RecordSample | None:
+        row = await self._store.read(LoadRow(container.id))
+        # Where the allowance suffices for all numbers that were ever given out, no record is looked for.
+        if row is None or allowance.take(row.seq, by_record):
+            return None
         if allowance.take((await count_numbers(self._store, container.id))[1], by_record):
             return None
         sample = await draw_sample(self._store, container.id, allowance.take_sample())

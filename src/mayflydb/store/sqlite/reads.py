@@ -327,26 +327,34 @@ def next_due(connection: apsw.Connection, request: interface.NextDue) -> Instant
 def count_due(connection: apsw.Connection, request: interface.CountDue) -> tuple[int, ...]:
     if not request.upto:
         return ()
-    between, path, edges = _count_statement(request.path, request.upto)
+    source, path, edges = _due_between(request.path, request.upto)
     spans = [(n, *pair) for n, pair in enumerate(pairwise(edges))]
     # One statement: a forecast has many spans, in most of which nothing expires.
     rows = ", ".join(["(?, ?, ?)"] * len(spans))
-    statement = f"WITH span(n, low, high) AS (VALUES {rows}) SELECT ({between}) FROM span ORDER BY n"
+    statement = f"WITH span(n, low, high) AS (VALUES {rows}) SELECT (SELECT count(*) {source}) FROM span ORDER BY n"
     values = [value for span in spans for value in span]
     return tuple(accumulate(row[0] for row in connection.execute(statement, (*values, request.container, *path))))
 
 
-def _count_statement(path: Path, upto: tuple[Instant, ...]) -> tuple[str, tuple[int, ...], tuple[Any, ...]]:
-    """The statement that counts the records of a path in a span, its arguments behind the container, and the spans' edges."""
-    if isinstance(path, int):
-        statement = "SELECT count(*) FROM entry WHERE container = ? AND number = ? AND key > low AND key <= high"
-        return statement, (path,), (b"", *map(instant_key, upto))
-    index, value, condition = PATHS[path]
+def count_some_due(connection: apsw.Connection, request: interface.CountDue, limit: int) -> int:
+    """Return the number of records that the last bound of a count includes, or `limit` if there are more."""
+    if not request.upto:
+        return 0
+    source, path, edges = _due_between(request.path, request.upto)
     statement = (
-        f"SELECT count(*) FROM record INDEXED BY {index}"
-        f" WHERE container = ? AND {condition} AND {value} > low AND {value} <= high"
+        f"WITH span(low, high) AS (VALUES (?, ?)) SELECT (SELECT count(*) FROM (SELECT 1 {source} LIMIT ?)) FROM span"
     )
-    return statement, (), (-(1 << 63), *map(fit, upto))
+    return int(connection.execute(statement, (edges[0], edges[-1], request.container, *path, limit)).get)
+
+
+def _due_between(path: Path, upto: tuple[Instant, ...]) -> tuple[str, tuple[int, ...], tuple[Any, ...]]:
+    """The source of the records of a path between `low` and `high`, its arguments behind the container, and the spans' edges."""
+    if isinstance(path, int):
+        source = "FROM entry WHERE container = ? AND number = ? AND key > low AND key <= high"
+        return source, (path,), (b"", *map(instant_key, upto))
+    index, value, condition = PATHS[path]
+    source = f"FROM record INDEXED BY {index} WHERE container = ? AND {condition} AND {value} > low AND {value} <= high"
+    return source, (), (-(1 << 63), *map(fit, upto))
 
 
 def count(connection: apsw.Connection, request: interface.Count) -> Totals:
