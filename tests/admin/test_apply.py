@@ -117,3 +117,26 @@ def test_a_seed_is_there_when_the_server_is_ready(tmp_path: Path) -> None:
     path.write_text("{")
     with pytest.raises(Exception, match=r"seed\.json"), serve(memory=True, port=0, seed=[str(path)]):
         pass
+
+
+def test_what_is_left_as_it_is_is_told(http: Http) -> None:
+    def declare(throughput: int, ttl: str, more: str = "") -> list[dict[str, Any]]:
+        container = {"id": "c", "partition_key": "/k", "throughput": throughput}
+        table = f"CREATE TABLE t (id Uint64, at Timestamp{more}, PRIMARY KEY (id)){ttl}"
+        found = http.post(
+            "apply",
+            databases=[{"id": "shop", "throughput": throughput, "containers": [container]}],
+            ydb={"statements": [table]},
+        )
+        return list(found["differences"])
+
+    ttl = " WITH (TTL = Interval('PT1M') ON at)"
+    assert declare(500, ttl) == []
+    assert declare(500, ttl) == []
+    targets = ("cosmos:shop", "cosmos:shop/c")
+    assert declare(600, "", ", n Int32") == [
+        *({"target": target, "setting": "throughput", "declared": 600, "there": 500} for target in targets),
+        {"target": "ydb:/local/t", "setting": "columns", "declared": ["id", "at", "n"], "there": ["id", "at"]},
+        {"target": "ydb:/local/t", "setting": "TTL", "declared": None, "there": {"column": "at", "seconds": 60}},
+    ]
+    assert declare(500, " WITH (TTL = Interval('PT2M') ON at)")[0]["declared"] == {"column": "at", "seconds": 120}

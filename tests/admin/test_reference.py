@@ -55,6 +55,7 @@ CALLS: dict[str, tuple[Any, ...]] = {
                 {"id": "shop", "containers": [{"id": "new", "partition_key": "/k", "items": [{"id": "1", "k": 1}]}]}
             ]
         },
+        {"databases": [{"id": "shop", "throughput": 900}]},
     ),
     "POST /_mayfly/data/import": ({"target": CONTAINER, "records": [{"id": "1"}, {}]},),
     "GET /_mayfly/data/export": (f"target={CONTAINER}",),

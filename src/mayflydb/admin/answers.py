@@ -76,6 +76,15 @@ class RecordResults(Answer, frozen=True):
     same: Count
 
 
+class Difference(Answer, frozen=True):
+    """A setting that a document declares, and that is left as it is. `there`: null: there is none."""
+
+    target: str
+    setting: str
+    declared: Any
+    there: Any
+
+
 class ApplyResult(Answer, frozen=True):
     """The effects of a resource document. Records are counted in `created`, `changed` and `same`, too."""
 
@@ -85,6 +94,7 @@ class ApplyResult(Answer, frozen=True):
     same: Count
     resources: dict[str, Literal["created", "changed", "same"]]
     records: dict[str, RecordResults]
+    differences: list[Difference]
 
 
 class ExportedPage(Answer, frozen=True):

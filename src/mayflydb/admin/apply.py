@@ -23,6 +23,7 @@ from mayflydb.admin.resources import (
     Resources,
     YdbPart,
 )
+from mayflydb.admin.table_differences import compare_table
 from mayflydb.admin.targets import TargetResolver
 from mayflydb.admin.wires import Mongo, Wires, Ydb
 from mayflydb.engine.engine import Engine
@@ -39,6 +40,11 @@ class Applied:
     def __init__(self) -> None:
         self.resources: dict[str, Result] = {}
         self.records: defaultdict[str, Counter[Result]] = defaultdict(Counter)
+        self.differences: list[dict[str, Any]] = []
+
+    def differ(self, target: str, setting: str, declared: Any, there: Any) -> None:
+        """Note what a document declares and this server leaves as it is."""
+        self.differences.append({"target": target, "setting": setting, "declared": declared, "there": there})
 
     def describe(self) -> dict[str, Any]:
         """Return the answer."""
@@ -52,6 +58,7 @@ class Applied:
                 target: {"created": counts["created"], "changed": counts["changed"], "same": counts["same"]}
                 for target, counts in self.records.items()
             },
+            "differences": self.differences,
         }
 
 
@@ -88,10 +95,15 @@ class Applier:
                 {} if not isinstance(database.throughput, int) else {"x-ms-offer-throughput": str(database.throughput)}
             )
             await self._items.ask("POST", ("dbs",), {"id": database.id}, offer)
+        else:
+            await self._compare_throughput(f"cosmos:{database.id}", there, database.throughput, done)
         done.resources[f"cosmos:{database.id}"] = "created" if there is None else "same"
         for container in database.containers:
             target = self._targets.name("cosmos", database.id, container.id)
-            done.resources[target] = await self._apply_container(path, container)
+            done.resources[target] = result = await self._apply_container(path, container)
+            if result != "created" and isinstance(container.throughput, int):
+                there = await self._items.find((*path, "colls", container.id))
+                await self._compare_throughput(target, there or {}, container.throughput, done)
             paths = _paths(container)
             for item in container.items:
                 done.records[target][await self._apply_item((*path, "colls", container.id), paths, item)] += 1
@@ -123,6 +135,25 @@ class Applier:
             return "same"
         _, after = await self._items.ask("PUT", path, wanted, {"if-match": there["_etag"]})
         return "same" if content_of(after) == content_of(there) else "changed"
+
+    async def _compare_throughput(
+        self, target: str, there: Mapping[str, Any], declared: int | msgspec.UnsetType, done: Applied
+    ) -> None:
+        """Note a difference in RU/s: they are given when a resource is made, and then changed by its owner."""
+        if not isinstance(declared, int):
+            return
+        query = {
+            "query": "SELECT * FROM root WHERE root.offerResourceId = @rid",
+            "parameters": [{"name": "@rid", "value": there.get("_rid", "")}],
+        }
+        headers = {"x-ms-documentdb-isquery": "True", "content-type": "application/query+json"}
+        _, found = await self._items.ask("POST", ("offers",), query, headers)
+        content = found["Offers"][0]["content"] if found["Offers"] else {}
+        autoscale = content.get("offerAutopilotSettings")
+        if autoscale is not None:
+            done.differ(target, "throughput", declared, f"autoscale up to {autoscale['maxThroughput']}")
+        elif content.get("offerThroughput") != declared:
+            done.differ(target, "throughput", declared, content.get("offerThroughput"))
 
     async def _apply_item(self, container: Sequence[str], paths: Sequence[str], item: Mapping[str, Any]) -> Result:
         id = item.get("id")
@@ -167,14 +198,17 @@ class Applier:
                 done.records[f"ydb:{database}"]["changed"] += 1
                 continue
             path = made[1] if made[1].startswith("/") else f"{database}/{made[1]}"
-            done.resources[f"ydb:{path}"] = await self._create_table(ydb, database, path, statement)
+            done.resources[f"ydb:{path}"] = await self._create_table(ydb, database, path, statement, done)
 
-    async def _create_table(self, ydb: Ydb, database: str, path: str, statement: str) -> Result:
+    async def _create_table(self, ydb: Ydb, database: str, path: str, statement: str, done: Applied) -> Result:
         try:
-            await self._targets.resolve_container(f"ydb:{path}")
+            there = await self._targets.resolve_container(f"ydb:{path}")
         except NotFound:
             await ydb(database, statement)
             return "created"
+        # A statement may be long, and is parsed on a thread.
+        for setting, declared, found in await asyncio.to_thread(compare_table, statement, there.node.body):
+            done.differ(f"ydb:{path}", setting, declared, found)
         return "same"
 
 

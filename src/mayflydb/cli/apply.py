@@ -29,6 +29,7 @@ def apply(ctx: click.Context, paths: tuple[Path, ...]) -> None:
     client = admin_client(ctx)
     found: dict[str, str] = {}
     records: dict[str, Counter[str]] = {}
+    differences: dict[tuple[str, str], dict[str, Any]] = {}
     now = ""
     try:
         for path in resource_files.find(list(paths)):
@@ -39,10 +40,17 @@ def apply(ctx: click.Context, paths: tuple[Path, ...]) -> None:
                     found.setdefault(target, result)
                 for target, counts in answer["records"].items():
                     records.setdefault(target, Counter()).update(counts)
+                differences |= {(row["target"], row["setting"]): row for row in answer["differences"]}
     except MayflyError as error:
         raise CommandFailed(error.message, hint=str(error.detail.get("hint", ""))) from error
     except OSError as error:
         raise CommandFailed(f"{error.filename}: {error.strerror}") from error
     rows = [{"target": target, "result": result, **records.get(target, {})} for target, result in found.items()]
     rows += [{"target": target, "result": "", **counts} for target, counts in records.items() if target not in found]
-    show(ctx, {"now": now, "resources": found, "records": records}, rows)
+    for row in differences.values():
+        there = "none" if row["there"] is None else row["there"]
+        click.echo(
+            f"Left as it is: {row['setting']} of {row['target']} is {there}, declared {row['declared']}", err=True
+        )
+    document = {"now": now, "resources": found, "records": records, "differences": list(differences.values())}
+    show(ctx, document, rows)
