@@ -15,7 +15,7 @@ help:
 	@echo 'make reliability [ARGS=faults]       play faults and hostile requests into docs/reliability.md'
 	@echo 'make compatibility [ARGS=word]       run clients'"'"' own tests against Mayfly; ARGS=cosmos, mongo, ydb, clients ...'
 	@echo 'make soak  [HOURS=8] [SEED=n]        the tests that run for hours'
-	@echo 'make dist                            wheel and sdist, with the portal'"'"'s plots and editor'
+	@echo 'make dist                            wheel and sdist, with the portal'"'"'s editor'
 	@echo 'make lock                            resolve requirements*.lock anew'
 	@echo 'make clean                           remove everything that was made'
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tools/web.sh: bundle what the portal takes from npm (plots, the editor) into src/mayflydb/portal/static/vendor. Does nothing
+# tools/web.sh: bundle what the portal takes from npm (the editor) into src/mayflydb/portal/static/vendor. Does nothing
 # when that has been done. Without Node or the registry the pages do without, as every one of them is a form first; what cannot
 # be had is named. With REQUIRE=all that is a failure.
 set -euo pipefail
@@ -13,14 +13,14 @@ if [[ -f $target/manifest.json && -f $target/.made && $(<$target/.made) == "$sta
 # One attempt per lock where there is no registry: `make serve` should not wait for it each time.
 tried=$sources/node_modules/.tried
 give_up() {
-    echo "NOT BUILT: plots and the editor of the portal ($1)" >&2
+    echo "NOT BUILT: the editor of the portal ($1)" >&2
     [[ ${REQUIRE:-} != all ]] || exit 1
     exit 0
 }
 command -v node >/dev/null && command -v npm >/dev/null || give_up "there is no Node; pages are forms without it"
 if [[ ${REQUIRE:-} != all && -f $tried && $(<$tried) == "$stamp" ]]; then exit 0; fi
 
-echo "bundling the portal's plots and editor" >&2
+echo "bundling the portal's editor" >&2
 if ! reason=$(cd $sources && timeout 120 npm ci --silent --no-audit --no-fund --ignore-scripts </dev/null 2>&1); then
     mkdir -p $sources/node_modules
     echo "$stamp" >$tried

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import pytest
 from bson import Int64, ObjectId
+from bson.datetime_ms import DatetimeMS
 from pymongo import MongoClient
 from pymongo.collection import Collection
 
@@ -170,6 +171,8 @@ def test_why_a_document_without_a_date_stays(
         (True, "true"),
         ({"a": 1}, '{"a": 1}'),
         (None, "null"),
+        (DatetimeMS(1 << 60), '{"$date": {"$numberLong": "1152921504606846976"}}'),
+        (DatetimeMS(-(1 << 60)), '{"$date": {"$numberLong": "-1152921504606846976"}}'),
     ],
     ids=repr,
 )

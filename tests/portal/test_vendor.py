@@ -19,21 +19,18 @@ from served import Http, port_of
 TOOLS = Path(__file__).parents[2] / "tools" / "web"
 VENDOR = DIRECTORY / "vendor"
 in_memory = pytest.mark.parametrize("store", ["memory"], indirect=True, scope="session")
-built = pytest.mark.skipif(not VENDOR.exists(), reason="tools/web.sh says why plots and the editor are not built")
+built = pytest.mark.skipif(not VENDOR.exists(), reason="tools/web.sh says why the editor is not built")
 
 PAGE = """<!doctype html><html lang="en"><head><title>editor</title>
-<link rel="stylesheet" href="/_explorer/static/portal.css"><link rel="stylesheet" href="/_explorer/static/vendor/uplot.css">
+<link rel="stylesheet" href="/_explorer/static/portal.css">
 </head><body>
 <form action="/sent" method="get"><label for="q">Query</label><textarea id="q" name="q" required>SELECT 1</textarea>
 <button>Go</button><button type="reset">Back</button></form>
-<textarea id="json" aria-label="Document">{"a": 1}</textarea><div id="plot"></div></body></html>"""
+<textarea id="json" aria-label="Document">{"a": 1}</textarea></body></html>"""
 START = """async () => {
     const { createEditor } = await import("/_explorer/static/vendor/editor.js");
-    const uPlot = (await import("/_explorer/static/vendor/uplot.js")).default;
     window.q = createEditor(document.getElementById("q"), { language: "sql", nonce: "n0nce", schema: { sessions: ["userId"] } });
     window.json = createEditor(document.getElementById("json"), { language: "json", nonce: "n0nce" });
-    new uPlot({ width: 300, height: 100, series: [{}, { label: "due", stroke: "red" }] }, [[1, 2, 3], [1, 4, 9]],
-        document.getElementById("plot"));
 }"""
 
 
@@ -58,14 +55,14 @@ def test_lock_pins_every_package_and_names_no_host() -> None:
 def test_files_are_served_as_the_manifest_says(server: RunningServer) -> None:
     get = Http(port_of(server))
     manifest = json.loads((VENDOR / "manifest.json").read_text())
-    assert {"editor.js", "uplot.js", "uplot.css", "LICENSES.txt"} == set(manifest["files"])
+    assert {"editor.js", "LICENSES.txt"} == set(manifest["files"])
     for name, sum256 in manifest["files"].items():
         answer = get("GET", f"/_explorer/static/vendor/{name}")
         assert answer.status == 200
         assert hashlib.sha256(answer.body).hexdigest() == sum256
     licences = (VENDOR / "LICENSES.txt").read_text()
     assert [name for name, version in manifest["packages"].items() if f"{name} {version} (" not in licences] == []
-    code = (VENDOR / "editor.js").read_text() + (VENDOR / "uplot.js").read_text()
+    code = (VENDOR / "editor.js").read_text()
     assert "eval(" not in code and "new Function" not in code
     assert get("GET", "/_explorer/static/vendor/manifest.json").status == 404
     assert get("GET", "/_explorer/static/vendor/../../shell.py").status == 404
@@ -99,7 +96,6 @@ def test_editor_keeps_its_field_in_step_under_the_policy(watched: Watched) -> No
     assert page.locator(".cm-line span").first.inner_text() == "SELECT"  # A keyword is coloured.
     editor.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Go"
-    assert page.locator("#plot canvas").count() == 1
 
     page.get_by_role("textbox", name="Document").press("ControlOrMeta+Home")
     page.keyboard.type("x")

@@ -1,6 +1,6 @@
 /**
- * Bundle what the portal takes from npm into src/mayflydb/portal/static/vendor: editor.js, uplot.js and uplot.css, the licences
- * of every package in them (LICENSES.txt), and manifest.json with the sha256 of each file and the version of each package.
+ * Bundle what the portal takes from npm into src/mayflydb/portal/static/vendor: editor.js, the licences of
+ * every package in it (LICENSES.txt), and manifest.json with the sha256 of each file and the version of each package.
  */
 import { createHash } from "node:crypto";
 import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
@@ -12,7 +12,7 @@ import { build } from "esbuild";
 const here = path.dirname(fileURLToPath(import.meta.url));
 const target = path.join(here, "../../src/mayflydb/portal/static/vendor");
 const making = `${target}.making-${process.pid}`;
-const entries = { editor: "editor.js", uplot: "uplot.js" };
+const entries = { editor: "editor.js" };
 
 await mkdir(making, { recursive: true });
 const { metafile } = await build({

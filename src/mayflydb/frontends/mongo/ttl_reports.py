@@ -6,10 +6,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
-import bson
 import msgspec
 from bson import Int64, ObjectId, json_util
-from bson.errors import BSONError
 
 from mayflydb.engine.catalog import Node, next_number
 from mayflydb.engine.proposals import Change, Proposal
@@ -27,6 +25,7 @@ from mayflydb.frontends.mongo.rules import date_rule, ts_rule
 from mayflydb.model.errors import BadRequest, NotFound
 from mayflydb.model.instant import to_rfc3339
 from mayflydb.model.record import IGNORED, Record
+from mayflydb.query.mongo.extended_json import encode_pairs, parse_json
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.indexes.changes import modify_index
 from mayflydb.query.mongo.indexes.key_values import decode_key
@@ -57,9 +56,9 @@ def find_identities(id: str) -> list[tuple[bytes, bytes]]:
     readings: list[Value] = []
     if len(id) == OBJECT_ID_DIGITS and ObjectId.is_valid(id):
         readings.append(ObjectId(id))
-    with suppress(ValueError, TypeError, BSONError, MqlError, RecursionError):
+    with suppress(MqlError):
         # The detour over BSON gives values the types of stored ones.
-        readings.append(decode(bson.encode({"_id": json_util.loads(id)}))["_id"])
+        readings.append(decode(encode_pairs([("_id", parse_json(id))]))["_id"])
     readings.append(id)
     found = [identity_of(each) for each in readings]
     return [(identity.partition, identity.key) for identity in found]
