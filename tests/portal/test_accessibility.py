@@ -28,6 +28,7 @@ PAGES = {
     "indexes": "/_explorer/mongo/app/otps/indexes",
     "mongo query": "/_explorer/mongo/app/otps/query",
     "rows": "/_explorer/ydb/local/carts/rows",
+    "snapshots": "/_explorer/snapshots",
     "error": f"{BASE}/items?after=x",
 }
 in_memory = pytest.mark.parametrize("store", ["memory"], indirect=True, scope="session")

@@ -327,3 +327,12 @@ def test_secure_asks_for_logins_of_every_protocol(secured: RunningServer) -> Non
     told = secured.announcement
     assert told.key_path is not None and told.mongo_password_path is not None and told.ydb_password_path is not None
     assert Path(told.mongo_password_path).stat().st_mode & 0o077 == 0
+
+
+def test_a_read_only_session_gets_no_copy_of_everything(browser: Browser) -> None:
+    """A snapshot holds the credentials of users."""
+    path = "/_explorer/snapshots/nosuch.snapshot"
+    browser.login("read-only")
+    assert browser("GET", path).status == 403
+    browser.login("admin")
+    assert browser("GET", path).status == 404

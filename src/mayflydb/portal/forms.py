@@ -85,6 +85,12 @@ def _split_parts(body: bytes, boundary: bytes) -> Iterator[Part]:
         yield Part(_unescape(given["name"]), text, _unescape(given.get("filename", "")))
 
 
+def read_parameters(head: bytes) -> dict[str, str]:
+    """Return `name` and `filename` of the head of a field."""
+    found = _PARAMETER.findall(head.decode("utf-8", "replace"))
+    return {name: _unescape(value) for name, value in found}
+
+
 def _unescape(name: str) -> str:
     return name.replace("%22", '"').replace("%0D%0A", "\r\n")
 

@@ -50,6 +50,8 @@ def pages_app(admin: Admin, wires: Wires) -> ASGIApp:
         Route("/_explorer/snapshots", snapshots.show),
         Route("/_explorer/snapshots", snapshots.submit, methods=["POST"]),
         Route("/_explorer/snapshots.json", snapshots.show_json),
+        Route("/_explorer/snapshots/upload", snapshots.upload, methods=["POST"]),
+        Route("/_explorer/snapshots/{name}.snapshot", snapshots.download),
         Route("/_explorer/static/{name:path}", file),
         *cosmos_routes(admin, shell, wires.cosmos),
         *mongo_routes(admin, shell, wires.mongo),

@@ -28,7 +28,7 @@ MAX_DOCUMENT = 4 * 1024 * 1024
 MAX_UPLOAD = 1 << 40
 """Bytes of a snapshot that is uploaded. The room that there is decides, part by part."""
 
-SNAPSHOTS = b"/_mayfly/snapshots/"
+SNAPSHOTS, SNAPSHOT_FORM = b"/_mayfly/snapshots/", b"/_explorer/snapshots/upload"
 
 LARGE = (b"/_mayfly/apply", b"/_mayfly/data/import")
 """Paths of documents."""
