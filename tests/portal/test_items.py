@@ -52,6 +52,15 @@ def test_an_item_is_made_edited_and_deleted(sessions: ContainerProxy, visitor: V
 
 
 @in_memory
+def test_an_upload_ends_with_its_time(
+    sessions: ContainerProxy, visitor: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mayflydb.portal.cosmos.item_changes.FILE_SECONDS", 0)
+    page = visitor.post(f"{BASE}/upload", {"records": '{"id": "7", "pk": "a"}'})
+    assert page.status == 503 and "The upload took longer than 0 s" in page.source
+
+
+@in_memory
 def test_files_filters_and_picked_items(sessions: ContainerProxy, visitor: Visitor) -> None:
     lines = "\n".join(json.dumps({"id": str(n), "pk": "a", "n": n}) for n in range(3))
     page = visitor.post(f"{BASE}/upload", {"records": lines})

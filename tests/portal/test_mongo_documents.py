@@ -97,6 +97,17 @@ def test_every_type_survives_the_editor(visitor: Visitor, client: MongoClient[di
     assert page.status == 400 and "no text gives back" in page.text("alert")
 
 
+def test_files_end_with_their_time(
+    visitor: Visitor, client: MongoClient[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.app["a/b"].insert_one({"_id": 1})
+    monkeypatch.setattr("mayflydb.portal.mongo.document_changes.FILE_SECONDS", 0)
+    page = visitor.post(f"{BASE}/upload", {"records": '{"_id": 2}'})
+    assert page.status == 503 and page.text("alert") == "The upload took longer than 0 s and was ended."
+    page = visitor.get(f"{BASE}/export?form=jsonl")
+    assert page.status == 503 and "The export took longer than 0 s" in page.source
+
+
 def test_files_filters_and_picked_documents(visitor: Visitor, client: MongoClient[dict[str, Any]]) -> None:
     many = client.app["a/b"]
     lines = "\n".join(json.dumps({"_id": n, "n": {"$numberLong": str(n)}}) for n in range(230))

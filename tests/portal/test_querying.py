@@ -8,25 +8,29 @@ from typing import Any
 import pytest
 
 from mayflydb.model.errors import BadQuery, BadRequest, TimedOut
-from mayflydb.portal import querying, results
+from mayflydb.portal import results
 from mayflydb.portal.forms import Part, _parse_parts
 from mayflydb.portal.grid import Trail
+from mayflydb.portal.presence import ClientLeft, run_while_present
 from mayflydb.portal.uploads import read_records
 
 
 class Left:
-    """A request whose client has left, or never leaves."""
+    """A request whose client has left, or never leaves. Its body was not read."""
 
     def __init__(self, *, left: bool) -> None:
         self._left = left
+        self._body = [{"type": "http.request", "body": b"", "more_body": False}]
 
     async def receive(self) -> dict[str, Any]:
+        if self._body:
+            return self._body.pop()
         if not self._left:
             await asyncio.Event().wait()
         return {"type": "http.disconnect"}
 
 
-@pytest.mark.parametrize(("left", "seconds", "error"), [(True, 60, querying.ClientLeft), (False, 0, TimedOut)])
+@pytest.mark.parametrize(("left", "seconds", "error"), [(True, 60, ClientLeft), (False, 0, TimedOut)])
 def test_a_query_ends_with_its_client_and_its_time(left: bool, seconds: float, error: type[Exception]) -> None:
     ended = []
 
@@ -39,7 +43,7 @@ def test_a_query_ends_with_its_client_and_its_time(left: bool, seconds: float, e
     async def run() -> None:
         request: Any = Left(left=left)
         with pytest.raises(error):
-            await querying._run_while_present(request, work(), seconds)
+            await run_while_present(request, work(), seconds, "The query")
         await asyncio.sleep(0)
 
     asyncio.run(run())

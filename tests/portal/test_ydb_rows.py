@@ -94,6 +94,14 @@ def test_types_survive_the_editor(visitor: Visitor, server: RunningServer) -> No
     assert [json.loads(line) for line in exported.splitlines()] == [EVERY]
 
 
+def test_files_end_with_their_time(carts: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mayflydb.portal.ydb.editing.FILE_SECONDS", 0)
+    page = carts.post(f"{TABLE}/upload", {"records": '{"id": 7}'})
+    assert page.status == 503 and "The upload took longer than 0 s" in page.source
+    page = carts.get(f"{TABLE}/export?form=jsonl")
+    assert page.status == 503 and "The export took longer than 0 s" in page.source
+
+
 def test_pages_go_by_the_key(carts: Visitor) -> None:
     rows = "\n".join(json.dumps({"id": n}) for n in range(10, 215))
     carts.post(f"{TABLE}/upload", {"records": rows})

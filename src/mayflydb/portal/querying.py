@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
-from typing import Any, Final, Protocol, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mayflydb.model.errors import BadRequest, MayflyError, TimedOut, TooLarge
+from mayflydb.model.errors import BadRequest, MayflyError, TooLarge
 from mayflydb.portal import exports, results
 from mayflydb.portal.forms import describe_error, parse_whole_number, read_form
+from mayflydb.portal.presence import FILE_SECONDS, ClientLeft, run_while_present
 from mayflydb.portal.shell import HEADERS, Shell, json_response
 
 SECONDS: Final = 30
@@ -21,14 +22,11 @@ SECONDS: Final = 30
 LIMITS: Final = (25, 100, 500, 1000)
 """Rows of a page, as the page offers them."""
 
-EXPORT_SECONDS: Final = 120
 EXPORT_PAGE: Final = 1000
 EXPORT_ROWS: Final = 100_000
 EXPORT_BYTES: Final = 16 * 1024 * 1024
 MAX_TRAIL: Final = 100
 """Pages over which a person can go back."""
-
-T = TypeVar("T")
 
 
 class QueryOption(msgspec.Struct, frozen=True):
@@ -140,13 +138,13 @@ class QueryPage:
         try:
             if (form := exports.FORMS.get(sent.get("action", ""))) is not None:
                 work = self._export(runner, ran)
-                rows, columns = await _run_while_present(request, work, EXPORT_SECONDS)
+                rows, columns = await run_while_present(request, work, FILE_SECONDS, "The query")
                 content = await asyncio.to_thread(form.encode, rows, columns)
                 return Response(
                     content, headers=HEADERS | exports.disposition(f"query.{form.suffix}"), media_type=form.kind
                 )
             asked = QueryRequest(ran.text, ran.options, ran.trail[-1] if ran.trail else "", ran.limit)
-            answer = await _run_while_present(request, runner.run(asked), SECONDS)
+            answer = await run_while_present(request, runner.run(asked), SECONDS, "The query")
         except ClientLeft:
             return Response(status_code=204)
         except MayflyError as error:
@@ -200,25 +198,6 @@ class QueryPage:
             "forward": _encode_trail([*ran.trail, answer.continuation]) if answer and answer.continuation else None,
         }
         return await self._shell.page(request, "query.html", content, status, said, large=True)
-
-
-class ClientLeft(Exception):
-    """The client left before its answer."""
-
-
-async def _run_while_present(request: Request, work: Coroutine[Any, Any, T], seconds: float) -> T:
-    """Return the result of `work`. Cancel it, and raise ClientLeft or TimedOut, when the client leaves or the time is up."""
-    task, leaving = asyncio.create_task(work), asyncio.ensure_future(request.receive())
-    try:
-        done, _ = await asyncio.wait((task, leaving), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        if task in done:
-            return task.result()
-        if leaving in done:
-            raise ClientLeft
-        raise TimedOut(f"The query took longer than {seconds} s and was ended.")
-    finally:
-        task.cancel()
-        leaving.cancel()
 
 
 def _read_wanted(place: QueryPlace, sent: Mapping[str, str], text: str) -> Ran:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -12,15 +13,16 @@ from starlette.responses import RedirectResponse, Response
 
 from mayflydb.admin.operations import Admin
 from mayflydb.admin.wires import Cosmos
-from mayflydb.model.errors import BadRequest, MayflyError, NotFound, PreconditionFailed
+from mayflydb.model.errors import BadRequest, MayflyError, NotFound, PreconditionFailed, TimedOut
 from mayflydb.portal import words
 from mayflydb.portal.cosmos.answers import check_status, read_json
 from mayflydb.portal.cosmos.query import item_address, partition_key
 from mayflydb.portal.editing import Editor, Upload
 from mayflydb.portal.forms import describe_error, read_form, read_parts
+from mayflydb.portal.presence import FILE_SECONDS, ClientLeft, run_while_present
 from mayflydb.portal.results import format_json
 from mayflydb.portal.shell import Shell, Visit, keep_message
-from mayflydb.portal.uploads import read_records
+from mayflydb.portal.uploads import UploadedRecord, read_records
 
 CHANGED_MEANWHILE: Final = (
     "This item was changed after this page was loaded, so nothing was saved. Discard shows it as it is now."
@@ -157,9 +159,23 @@ class ItemChanges:
         pasted = parts["records"].text if "records" in parts else ""
         replaces = "replace" in parts
         try:
-            records = read_records(file.text, file.file) if file and file.text else read_records(pasted)
-        except BadRequest as error:
-            return await self._render_upload(visit, Upload("", "", (), "", pasted, errors=[error.message]), 400)
+            text, name = (file.text, file.file) if file and file.text else (pasted, "")
+            records = await asyncio.to_thread(read_records, text, name)
+            work = self._store(visit, records, replaces)
+            stored, refused, refusals = await run_while_present(visit.request, work, FILE_SECONDS, "The upload")
+        except ClientLeft:
+            return Response(status_code=204)
+        except (BadRequest, TimedOut) as error:
+            shown = Upload("", "", (), "", pasted, errors=[error.message])
+            return await self._render_upload(visit, shown, describe_error(error)[1])
+        outcome = f"{words.items(stored)} stored" + (f", {words.items(refused)} refused" if refused else "")
+        shown = Upload("", "", (), "", outcome=outcome, refusals=refusals, replaces=replaces)
+        return await self._render_upload(visit, shown)
+
+    async def _store(
+        self, visit: Visit, records: Sequence[UploadedRecord], replaces: bool
+    ) -> tuple[int, int, list[tuple[str, str]]]:
+        """Store records. Return how many were stored, how many refused, and (place, reason) of the first refused ones."""
         stored = refused = 0
         refusals: list[tuple[str, str]] = []
         for record in records:
@@ -170,9 +186,7 @@ class ItemChanges:
                 refused += 1
                 if len(refusals) < MAX_REFUSALS:
                     refusals.append((record.place, error.message))
-        outcome = f"{words.items(stored)} stored" + (f", {words.items(refused)} refused" if refused else "")
-        shown = Upload("", "", (), "", outcome=outcome, refusals=refusals, replaces=replaces)
-        return await self._render_upload(visit, shown)
+        return stored, refused, refusals
 
     async def _render_upload(self, visit: Visit, upload: Upload, status: int = 200) -> Response:
         upload = msgspec.structs.replace(

@@ -28,6 +28,7 @@ from mayflydb.portal.mongo.collection import (
     require_mongo,
     with_id,
 )
+from mayflydb.portal.presence import EXPORTS, FILE_SECONDS, ClientLeft, run_while_present
 from mayflydb.portal.querying import EXPORT_BYTES, EXPORT_ROWS
 from mayflydb.portal.shell import HEADERS, Shell, Visit, json_response, keep_message
 from mayflydb.portal.uploads import UploadedRecord, read_records
@@ -50,6 +51,7 @@ class DocumentChanges:
 
     def __init__(self, admin: Admin, shell: Shell, mongo: Mongo | None) -> None:
         self._admin, self._shell, self._mongo = admin, shell, mongo
+        self._exporting = asyncio.Semaphore(EXPORTS)
 
     def _collection(self, visit: Visit) -> CollectionDocuments:
         return CollectionDocuments(require_mongo(self._mongo), visit)
@@ -168,7 +170,10 @@ class DocumentChanges:
         try:
             text, name = (file.text, file.file) if file and file.text else (pasted, "")
             records = await asyncio.to_thread(read_records, text, name)
-            refusals = await self._store(visit, records, replaces)
+            work = self._store(visit, records, replaces)
+            refusals = await run_while_present(visit.request, work, FILE_SECONDS, "The upload")
+        except ClientLeft:
+            return Response(status_code=204)
         except MayflyError as error:
             said, status = describe_error(error)
             shown = Upload("", "", (), "", pasted, errors=[said], replaces=replaces)
@@ -221,24 +226,30 @@ class DocumentChanges:
         form = exports.FORMS.get(f"export-{query.get('form', 'jsonl')}")
         if form is None:
             raise BadRequest("form is jsonl or csv")
+        work = self._make_file(visit, form, query.get("filter", ""), query.get("sort", ""))
         try:
-            found = await self._collection(visit).find(
-                query.get("filter", ""), query.get("sort", ""), 0, EXPORT_ROWS + 1, batch=1000
-            )
-        except TooLarge:
-            found = []
-            size = EXPORT_BYTES + 1
-        else:
-            size = sum(map(len, found))
-        if len(found) > EXPORT_ROWS or size > EXPORT_BYTES:
-            raise TooLarge(
-                f"There are more than {EXPORT_ROWS:,} documents or {EXPORT_BYTES // 2**20} MiB to export.",
-                hint="Filter them, or export all data by `mayfly data export`.",
-            )
-        rows = await asyncio.to_thread(lambda: [json.loads(format_document(each)) for each in found])
-        content = await asyncio.to_thread(form.encode, rows, ())
+            content = await run_while_present(visit.request, work, FILE_SECONDS, "The export")
+        except ClientLeft:
+            return Response(status_code=204)
         headers = HEADERS | exports.disposition(f"{visit.name}.{form.suffix}")
         return Response(content, headers=headers, media_type=form.kind)
+
+    async def _make_file(self, visit: Visit, form: exports.FileForm, filter: str, sort: str) -> bytes:
+        async with self._exporting:
+            try:
+                found = await self._collection(visit).find(filter, sort, 0, EXPORT_ROWS + 1, batch=1000)
+            except TooLarge:
+                found = []
+                size = EXPORT_BYTES + 1
+            else:
+                size = sum(map(len, found))
+            if len(found) > EXPORT_ROWS or size > EXPORT_BYTES:
+                raise TooLarge(
+                    f"There are more than {EXPORT_ROWS:,} documents or {EXPORT_BYTES // 2**20} MiB to export.",
+                    hint="Filter them, or export all data by `mayfly data export`.",
+                )
+            rows = await asyncio.to_thread(lambda: [json.loads(format_document(each)) for each in found])
+            return await asyncio.to_thread(form.encode, rows, ())
 
 
 def _write(stored: bytes) -> tuple[str, bool]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from hashlib import sha256
 from typing import Any
 from urllib.parse import urlencode
@@ -15,6 +16,7 @@ from mayflydb.model.errors import BadRequest, MayflyError, TooLarge, Unsupported
 from mayflydb.portal import exports, words
 from mayflydb.portal.editing import Drop, Editor, Upload
 from mayflydb.portal.forms import describe_error, read_form, read_parts
+from mayflydb.portal.presence import EXPORTS, FILE_SECONDS, ClientLeft, run_while_present
 from mayflydb.portal.querying import EXPORT_BYTES, EXPORT_ROWS
 from mayflydb.portal.results import format_json
 from mayflydb.portal.shell import HEADERS, Shell, Visit, json_response, keep_message
@@ -32,6 +34,7 @@ class RowPages:
     def __init__(self, admin: Admin, shell: Shell, ydb: Ydb | None) -> None:
         self._admin = admin
         self._shell = shell
+        self._exporting = asyncio.Semaphore(EXPORTS)
         self._ydb = ydb
 
     def table(self, visit: Visit) -> RowTable:
@@ -142,8 +145,12 @@ class RowPages:
         )
         page = msgspec.structs.replace(page, text="" if pasted is None else pasted.text)
         try:
-            records = read_records("" if chosen is None else chosen.text, "" if chosen is None else chosen.file)
-            done, refusals = await self.table(visit).upload(records, "replace" in parts)
+            text, name = ("", "") if chosen is None else (chosen.text, chosen.file)
+            records = await asyncio.to_thread(read_records, text, name)
+            work = self.table(visit).upload(records, "replace" in parts)
+            done, refusals = await run_while_present(visit.request, work, FILE_SECONDS, "The upload")
+        except ClientLeft:
+            return Response(status_code=204)
         except MayflyError as error:
             text, status = describe_error(error)
             return await self._upload(visit, msgspec.structs.replace(page, errors=[text]), status)
@@ -160,22 +167,27 @@ class RowPages:
         form = exports.FORMS.get(f"export-{query.get('form', 'jsonl')}")
         if form is None:
             raise BadRequest("form is jsonl or csv")
-        rows: list[dict[str, Any]] = []
-        size, after = 0, None  # type: int, str | None
-        while True:
-            page = await table.page(query.get("filter", ""), after=after, limit=1000)
-            rows += page
-            size += exports.measure(page)
-            if len(rows) > EXPORT_ROWS or size > EXPORT_BYTES:
-                raise TooLarge(
-                    f"The table has more than {EXPORT_ROWS:,} rows or {EXPORT_BYTES // 2**20} MiB to export."
-                )
-            if not page:
-                break
-            after = table.key_of(page[-1])
-        content = form.encode(rows, list(table.types))
+        work = self._make_file(table, form, query.get("filter", ""))
+        try:
+            content = await run_while_present(visit.request, work, FILE_SECONDS, "The export")
+        except ClientLeft:
+            return Response(status_code=204)
         name = f"{visit.name.rpartition('/')[2]}.{form.suffix}"
         return Response(content, headers=HEADERS | exports.disposition(name), media_type=form.kind)
+
+    async def _make_file(self, table: RowTable, form: exports.FileForm, filter: str) -> bytes:
+        rows: list[dict[str, Any]] = []
+        size, after = 0, None  # type: int, str | None
+        async with self._exporting:
+            while page := await table.page(filter, after=after, limit=1000):
+                rows += page
+                size += await asyncio.to_thread(exports.measure, page)
+                if len(rows) > EXPORT_ROWS or size > EXPORT_BYTES:
+                    raise TooLarge(
+                        f"The table has more than {EXPORT_ROWS:,} rows or {EXPORT_BYTES // 2**20} MiB to export."
+                    )
+                after = table.key_of(page[-1])
+            return await asyncio.to_thread(form.encode, rows, list(table.types))
 
     # --- the table -----------------------------------------------------------------------------------------------------
 
