@@ -378,6 +378,8 @@ def settings_from(path: str | Path | None, memory: bool, keywords: Mapping[str, 
         if "://" in str(path):
             # The message does not repeat the value, which may hold a password.
             raise TypeError("path is a file's; a URL goes into storage=")
+        if str(path) == ":memory:":
+            raise TypeError("path is a file's; memory=True keeps everything in memory")
         given["storage.url"] = RawValue(file_url(Path(path)), "path")
     return load(given, environ={}, search=False).settings
 

@@ -199,7 +199,9 @@ def test_explain(
             "id": id,
             "pk": "u1",
             "state": state,
+            "written": START,
             "deadline": deadline,
+            "purge_from": deadline,
             "reason": reason,
         }
 

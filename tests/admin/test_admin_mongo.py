@@ -119,7 +119,16 @@ def test_explain(
     answer = http.get(f"ttl/explain?target={OTPS}&id={id}")
     dates = answer.pop("dates")
     deadline = None if seconds is None else f"2030-01-01T00:{seconds // 60:02}:{seconds % 60:02}Z"
-    told = {"state": "alive", "deadline": deadline, "reason": reason, "text": text, "written": START}
+    # The index on a date waits for a pass.
+    purge = "2030-01-01T00:02:00Z" if reason == "index" else deadline
+    told = {
+        "state": "alive",
+        "deadline": deadline,
+        "reason": reason,
+        "text": text,
+        "written": START,
+        "purge_from": purge,
+    }
     assert answer == {"now": START, "target": OTPS, "id": id, "pk": None, **told, **details}
     assert dates[0]["date"] == (START if id == "dated" else None)
     if id == "5":

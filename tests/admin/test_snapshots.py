@@ -282,8 +282,9 @@ def test_a_snapshot_goes_from_one_server_to_another(place: Place, file: Path) ->
     sent = http("GET", "/_mayfly/snapshots/monday")
     assert (sent.status, sent.headers["content-type"]) == (200, OCTETS["content_type"])
     assert sent.headers["content-disposition"] == 'attachment; filename="monday.snapshot"'
-    other = None if path is None else ":memory:"
-    with serve(other or file.with_name("b.db"), port=0, clock="virtual", clock_start=START) as target:
+    # From memory to a file, and from a file to memory.
+    other = file.with_name("b.db") if path is None else None
+    with serve(other, memory=other is None, port=0, clock="virtual", clock_start=START) as target:
         there = Http(port_of(target))
         answer = there("PUT", "/_mayfly/snapshots/tuesday", sent.body, **OCTETS)
         assert (answer.status, answer.json["name"], answer.json["bytes"]) == (200, "tuesday", len(sent.body))

@@ -137,6 +137,11 @@ def test_keywords_that_would_do_nothing_are_refused(name: str) -> None:
         pass
 
 
+def test_the_name_of_a_memory_database_is_no_path() -> None:
+    with pytest.raises(TypeError, match="memory=True"), serve(":memory:", port=0):
+        pass
+
+
 def test_one_storage(file: Path) -> None:
     with pytest.raises(TypeError, match="one of"), serve(file, memory=True, port=0):
         pass

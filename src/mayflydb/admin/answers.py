@@ -321,10 +321,11 @@ class ExplainedRecord(Answer, frozen=True):
     id: str
     pk: Any
     state: State
+    written: Time
     deadline: Time | None
+    purge_from: Time | None
     reason: str
     text: str
-    written: Time | UnsetType = UNSET
     dates: list[DateFacts] | UnsetType = UNSET
     own_ttl: Any = UNSET
     ignored_ttl: str | UnsetType | None = UNSET

@@ -10,12 +10,15 @@ import msgspec
 
 from mayflydb.admin import formats, requests
 from mayflydb.admin.targets import ContainerTarget, TargetResolver
-from mayflydb.engine.catalog import Definition
+from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.expiry_counts import Allowance, Forecast, edges_of
 from mayflydb.engine.proposals import Change
 from mayflydb.engine.runs import last_run, next_run
+from mayflydb.engine.upcoming import schedule_of
+from mayflydb.expiry.deadline import earliest_expiry
 from mayflydb.expiry.explain import Explanation, explain
+from mayflydb.expiry.passes import purge_instant
 from mayflydb.model.errors import NotFound
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Expiry, Record, Totals
@@ -143,12 +146,24 @@ class ExpiryReports:
                     "now": formats.time(now),
                     **self._describe_identity(container, record),
                     "state": why.state,
+                    "written": formats.time(record.written),
                     "deadline": formats.time_or_none(why.deadline),
+                    "purge_from": formats.time_or_none(self._find_purge(container.node, record, now)),
                     "reason": "paused" if paused == "expiry" else reason,
                     "text": text if paused is None else _PAUSED_TEXTS[paused].format(text),
                     **details,
                 }
         raise NotFound(f"there is no such record in {container.target}", hint="purged records are not kept")
+
+    def _find_purge(self, container: Node, record: Record, now: Instant) -> Instant | None:
+        """Find the first instant from which a record may be purged, after `now` if it has expired; None: there is none."""
+        expiry = earliest_expiry(record, container.rules)
+        if expiry is None or container.definition.paused is not None:
+            return None
+        deadline, rule = expiry
+        # A pass of this very instant is over.
+        start = deadline if deadline > now else now + rule.passes
+        return purge_instant(start, rule, schedule_of(container, self._engine.monitor.schedule))
 
     async def list_due(self, wanted: requests.DueList) -> dict[str, Any]:
         """List records by deadline, after `from` and up to `to`, hidden records included."""

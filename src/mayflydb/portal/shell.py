@@ -21,6 +21,7 @@ from mayflydb.admin.targets import ContainerTarget
 from mayflydb.clock import Jump
 from mayflydb.model.instant import SECOND
 from mayflydb.portal import words
+from mayflydb.portal.life import draw_life
 from mayflydb.portal.static import Static
 from mayflydb.version import __version__
 
@@ -102,6 +103,7 @@ class Shell:
             lstrip_blocks=True,
         )
         self._templates.filters["number"] = words.number
+        self._templates.filters["life"] = draw_life
         self._templates.filters["count"] = words.count
         self._templates.filters["items"] = words.items
         self._templates.filters["address"] = partial(quote, safe="", errors="surrogatepass")

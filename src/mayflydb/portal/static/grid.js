@@ -14,7 +14,7 @@ function span(seconds) {
   return parts.slice(0, 2).join(" ") || "0 s";
 }
 
-for (const table of document.querySelectorAll("table[data-runs]")) {
+for (const table of document.querySelectorAll("[data-runs]")) {
   const start = Date.parse(table.dataset.now.replace(" ", "T"));
   const since = performance.now();
   const cells = [...table.querySelectorAll("[data-deadline]")].map((cell) => [cell, Date.parse(cell.dataset.deadline)]);
