@@ -18,6 +18,7 @@ from mayflydb.model.errors import MayflyError
 from mayflydb.portal.clock import ClockPage
 from mayflydb.portal.cosmos.routes import cosmos_routes
 from mayflydb.portal.events import EventsPage
+from mayflydb.portal.finding import FindPage
 from mayflydb.portal.mongo.routes import mongo_routes
 from mayflydb.portal.overview import OverviewPage
 from mayflydb.portal.shell import Shell
@@ -31,6 +32,7 @@ def pages_app(admin: Admin, wires: Wires) -> ASGIApp:
     static = Static()
     shell = Shell(admin, static)
     overview, events = OverviewPage(admin, shell), EventsPage(admin, shell)
+    find = FindPage(admin, shell)
     clock, snapshots = ClockPage(admin, shell), SnapshotsPage(admin, shell)
 
     async def file(request: Request) -> Response:
@@ -39,6 +41,8 @@ def pages_app(admin: Admin, wires: Wires) -> ASGIApp:
     routes = [
         *(Route(path, overview.show) for path in ("/", "/_explorer/", "/_explorer/index.html")),
         Route("/_explorer/index.json", overview.show_json),
+        Route("/_explorer/find", find.show),
+        Route("/_explorer/find.json", find.show_json),
         Route("/_explorer/due", overview.show_due),
         Route("/_explorer/due.json", overview.show_due_json),
         Route("/_explorer/events", events.show),

@@ -73,6 +73,21 @@ if (tree) {
   });
 }
 
+// The field above the trees leaves the containers that have its text in their names, or in the name of their database.
+const search = document.querySelector(".find input");
+search?.addEventListener("input", () => {
+  const text = search.value.trim().toLowerCase();
+  for (const database of document.querySelectorAll("[role=tree] > li")) {
+    const name = own(database).textContent.toLowerCase();
+    let left = name.includes(text);
+    for (const branch of database.querySelectorAll(":scope > ul > li[data-test]")) {
+      branch.hidden = !`${name}/${own(branch).textContent.toLowerCase()}`.includes(text);
+      left ||= !branch.hidden;
+    }
+    database.hidden = !left;
+  }
+});
+
 // The messages of this window, the last one first.
 const KEPT = 50;
 const status = document.querySelector("[data-test='notification-console/header-status']");
