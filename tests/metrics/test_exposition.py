@@ -69,7 +69,7 @@ def test_a_jump_of_the_clock() -> None:
 
 
 def test_the_disk_of_a_file(tmp_path: Path) -> None:
-    with mayflydb.serve(tmp_path / "x.db", storage_reserve="1MiB", storage_min_free="2KB") as server:
+    with mayflydb.serve(tmp_path / "x.db", port=0, storage_reserve="1MiB", storage_min_free="2KB") as server:
         text = Http(port_of(server))("GET", "/metrics").body.decode()
     lines = [line.split() for line in text.splitlines() if line.startswith("mayfly_disk")]
     samples = {name: int(value) for name, value in lines}
