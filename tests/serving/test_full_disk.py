@@ -44,14 +44,14 @@ def fill_shop(server: RunningServer, ttl: int) -> None:
 def file(tmp_path: Path) -> Path:
     """A file with two records of each protocol."""
     path = tmp_path / "x.db"
-    with mayflydb.serve(path, storage_reserve="1MiB", clock="virtual", clock_start=START) as server:
+    with mayflydb.serve(path, port=0, storage_reserve="1MiB", clock="virtual", clock_start=START) as server:
         fill_shop(server, TTL)
     return path
 
 
 @pytest.fixture
 def server(file: Path) -> Iterator[RunningServer]:
-    with mayflydb.serve(file, storage_reserve="1MiB", storage_min_free=FULL, clock="virtual") as server:
+    with mayflydb.serve(file, port=0, storage_reserve="1MiB", storage_min_free=FULL, clock="virtual") as server:
         yield server
 
 
@@ -121,7 +121,7 @@ def test_ydb(server: RunningServer) -> None:
 
 
 def test_a_new_file_on_a_full_disk_is_served_without_writes(tmp_path: Path) -> None:
-    with mayflydb.serve(tmp_path / "x.db", storage_reserve=0, storage_min_free=FULL) as server:
+    with mayflydb.serve(tmp_path / "x.db", port=0, storage_reserve=0, storage_min_free=FULL) as server:
         client = server.cosmos.client()
         assert list(client.list_databases()) == []
         with pytest.raises(CosmosHttpResponseError) as error:
