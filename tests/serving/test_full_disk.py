@@ -161,7 +161,7 @@ def filled(url: str, moment: str) -> Iterator[None]:
 def shared(postgres: Cluster) -> Iterator[tuple[str, RunningServer]]:
     """A database and a server over it, with two records of each protocol."""
     url = postgres.fresh()
-    with mayflydb.serve(storage=url) as server:
+    with mayflydb.serve(storage=url, port=0) as server:
         fill_shop(server, -1)
         yield url, server
 
