@@ -202,7 +202,7 @@ class Mayfly {
     #call(method, path, body) {
         const text = body === undefined ? undefined : JSON.stringify(body);
         return new Promise((resolve, reject) => {
-            const url = `${this.admin}/${path}`;
+            const url = `${this.admin}/${path.replace(/^\/?(_mayfly\/)?/, "")}`;
             const request = http.request(url, { method, agent: false, headers: { "content-type": "application/json" } });
             request.on("error", reject);
             request.on("response", async (response) => {

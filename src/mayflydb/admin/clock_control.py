@@ -265,7 +265,7 @@ class ClockControl:
         if newest is not None and newest > instant:
             raise Conflict(
                 f"the store holds something written at {formats.time(newest)}, later than {formats.time(instant)}",
-                hint="reset the store first: mayfly reset",
+                hint="go back to a snapshot of before (mayfly snapshot list), or delete everything: mayfly reset",
             )
 
 
