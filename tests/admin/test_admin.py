@@ -46,6 +46,7 @@ def test_advance(http: Http, sessions: ContainerProxy, body: Any, now: str, seco
         "now": f"2030-01-01T{now}Z",
         "advanced_seconds": seconds,
         **counts,
+        "exact": True,
         "by_target": {SESSIONS: counts} if gone else {},
     }
     assert len(list(sessions.read_all_items())) == 3 - gone
@@ -72,6 +73,7 @@ def test_the_next_expiry_of_nothing_is_now(http: Http) -> None:
         "advanced_seconds": 0,
         "expired": 0,
         "purged": 0,
+        "exact": True,
         "by_target": {},
     }
 

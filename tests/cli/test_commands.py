@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -276,11 +277,11 @@ def test_forecast_as_json_lines_and_as_a_table(run: Run, server: AdminStub) -> N
     command = ("--url", server.url, "ttl", "forecast", "--horizon", "2m", "--buckets", "2")
     lines = [json.loads(line) for line in run(*command, "-o", "jsonl").stdout.splitlines()]
     assert lines == [
-        {"from": "due now", "to": "2030-01-01T00:00:00Z", "count": 2},
-        {"from": "2030-01-01T00:01:00Z", "to": "2030-01-01T00:02:00Z", "count": 7},
-        {"from": "within 2m", "to": "2030-01-01T00:02:00Z", "count": 7},
-        {"from": "later", "count": 5},
-        {"from": "never", "count": 1},
+        {"from": "due now", "to": "2030-01-01T00:00:00Z", "count": 2, "exact": True},
+        {"from": "2030-01-01T00:01:00Z", "to": "2030-01-01T00:02:00Z", "count": 7, "exact": True},
+        {"from": "within 2m", "to": "2030-01-01T00:02:00Z", "count": 7, "exact": True},
+        {"from": "later", "count": 5, "exact": True},
+        {"from": "never", "count": 1, "exact": True},
     ]
     table = run("-o", "table", *command).stdout
     assert [line.split() for line in table.splitlines() if "2030" in line] == [
@@ -290,6 +291,69 @@ def test_forecast_as_json_lines_and_as_a_table(run: Run, server: AdminStub) -> N
     ]
     assert json.loads(run(*command).stdout) == FORECAST
     assert server.asked[0][1] == "/_mayfly/ttl/forecast?horizon=2m&buckets=2"
+
+
+GUESS = {"now": "2030-01-01T00:00:00Z", "exact": False}
+PREVIEWED = GUESS | {"current": None, "proposed": 60, "records": 31, "expire_now": 32, "own_ttl": 33, "never": 34}
+PREVIEWED |= {"expire_within": {"1h": 35, "1d": 36, "7d": 37}, "reappear_now": 38, "sample": []}
+LISTED = {"target": "cosmos:a/b", "default_ttl": 60, "paused": None, "records": 31, "hidden": 32, "due": 33}
+LISTED |= {"own_ttl": 34, "ignored_ttl": 35, "exact": False, "next_expiry": None}
+ESTIMATES: list[tuple[tuple[str, ...], tuple[str, str], Any, set[int]]] = [
+    (("ttl", "preview", "cosmos:a/b", "60"), ("POST", "ttl/preview"), PREVIEWED, {*range(31, 39)}),
+    (("ttl", "forecast"), ("GET", "ttl/forecast"), FORECAST | {"exact": False, "due_now": 31, "later": 35}, {31, 35}),
+    (("ttl", "list"), ("GET", "ttl"), GUESS | {"targets": [LISTED]}, {31, 33}),
+    (("-o", "wide", "ttl", "list"), ("GET", "ttl"), GUESS | {"targets": [LISTED]}, {*range(31, 36)}),
+    (
+        ("ttl", "pause"),
+        ("POST", "ttl/pause"),
+        {"now": GUESS["now"], "targets": [{"target": "mongo:a.b", "paused": "purge", "due": 31, "exact": False}]},
+        {31},
+    ),
+    (
+        ("clock", "advance", "1h"),
+        ("POST", "clock/advance"),
+        GUESS | {"expired": 31, "purged": 41, "by_target": {"mongo:a.b": {"expired": 32, "purged": 42}}},
+        {31, 32},
+    ),
+]
+"""command | its request | an answer with estimates, whose counts are 31 and more | the counts that a table shows as such"""
+
+
+@pytest.mark.parametrize(("command", "request_line", "answer", "estimates"), ESTIMATES, ids=lambda each: str(each)[:24])
+def test_each_estimate_in_a_table_says_about(
+    run: Run,
+    server: AdminStub,
+    command: tuple[str, ...],
+    request_line: tuple[str, str],
+    answer: Any,
+    estimates: set[int],
+) -> None:
+    method, path = request_line
+    server.answers[method, f"/_mayfly/{path}"] = (200, answer)
+    table = run("--url", server.url, *(() if "-o" in command else ("-o", "table")), *command).stdout
+    assert {int(count) for count in re.findall(r"about (3\d)\b", table)} == estimates, table
+    assert {int(count) for count in re.findall(r"(?<!about )\b(3\d)\b", table)} == set(), table
+    exact = json.loads(json.dumps(answer).replace('"exact": false', '"exact": true'))
+    server.answers[method, f"/_mayfly/{path}"] = (200, exact)
+    assert "about" not in run("--url", server.url, "-o", "table", *command).stdout
+    assert json.loads(run("--url", server.url, "-o", "json", *command[2 * ("-o" in command) :]).stdout) == exact
+
+
+def test_the_question_before_a_change_says_about(run: Run, server: AdminStub) -> None:
+    server.answers["POST", "/_mayfly/ttl/preview"] = (200, PREVIEWED)
+    asked = run("--url", server.url, "ttl", "set", "cosmos:a/b", "60").output
+    assert (
+        "about 32 of about 31 would expire now, about 35 within the hour, about 38 hidden ones would come back" in asked
+    )
+
+
+def test_status_says_about(run: Run, server: AdminStub) -> None:
+    stats = GUESS | {"databases": 1, "containers": 1, "records": 31, "targets": {"cosmos:a/b": LISTED | {"purged": 3}}}
+    server.answers["GET", "/_mayfly/ready"] = (200, {"clock": "virtual"})
+    server.answers["GET", "/_mayfly/info"] = (200, {"version": "1"})
+    server.answers["GET", "/_mayfly/stats"] = (200, stats)
+    table = run("--url", server.url, "-o", "table", "status").output
+    assert re.search(r"records\s+about 31\b", table) and re.search(r"hidden\s+about 32\b", table), table
 
 
 def test_a_table_shows_names_as_they_are(run: Run, server: AdminStub) -> None:
@@ -446,7 +510,7 @@ def test_what_follows_is_shown_before_a_ttl_is_set(run: Run, server: AdminStub) 
     assert "Set index at_1 of mongo:a.b from off to 10 s? 2 of 5 would expire now, 3 within the hour." in refused.stderr
     assert [path for _, path, _ in server.asked] == ["/_mayfly/ttl/preview"]
     server.answers["POST", "/_mayfly/ttl/preview"] = (200, {**AHEAD, "index": "at_1", "exact": False})
-    assert "to 10 s? about 2 of 5 would expire now" in run(*arguments).stderr
+    assert "to 10 s? about 2 of about 5 would expire now, about 3 within" in run(*arguments).stderr
     assert json.loads(run(*arguments, "-y").stdout) == {"target": "mongo:a.b"}
     assert server.asked[-1] == (
         "POST",

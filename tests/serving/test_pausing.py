@@ -45,7 +45,7 @@ def listed(http: Http, target: str) -> Any:
 def test_what_is_paused_is_hidden_and_stays(http: Http, sessions: ContainerProxy) -> None:
     assert http.post("ttl/pause", target=SESSIONS) == {
         "now": START,
-        "targets": [{"target": SESSIONS, "paused": "purge", "due": 0}],
+        "targets": [{"target": SESSIONS, "paused": "purge", "due": 0, "exact": True}],
     }
     walk = http.post("clock/advance", by="1d")
     assert walk["by_target"] == {SESSIONS: {"expired": 2, "purged": 0}, CARTS: {"expired": 2, "purged": 2}}

@@ -12,14 +12,16 @@ from mayflydb.clock import VirtualClock
 from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.clock_mover import AdvanceResult, ClockMover
 from mayflydb.engine.commands import Command, DatesUnder, Draft, Mode
+from mayflydb.engine.count_budget import CountBudget
 from mayflydb.engine.dates import with_slot, without_slot
-from mayflydb.engine.expiry_counts import CountBudget, ExpiryCounts, Preview
+from mayflydb.engine.expiry_counts import ExpiryCounts
 from mayflydb.engine.open import open_engine
+from mayflydb.engine.previews import Preview
 from mayflydb.engine.proposals import Proposal
 from mayflydb.expiry.explain import explain
 from mayflydb.expiry.rules import Rule
 from mayflydb.expiry.sweep import PurgeRequest
-from mayflydb.model.errors import NotFound
+from mayflydb.model.errors import NotFound, TimedOut
 from mayflydb.model.instant import DAY, HOUR, MILLISECOND, MINUTE, SECOND, Instant, from_rfc3339
 from mayflydb.model.record import Dates, Expiry, Record
 from mayflydb.store.interface import Entries, Expiries, Get, NextDue
@@ -514,6 +516,73 @@ def test_a_list_of_records_by_deadline_ends_with_its_budget(
     if limit == 100:
         assert found.known_to < T + HOUR
         assert found.records == [each for each in whole.records if each[0] <= found.known_to]
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_counts_of_a_walk_are_estimates_beyond_the_budget(store: Subject, several: bool) -> None:
+    town = Town(store, (dated(10), dated(0, OTHER)) if several else (dated(10),))
+    for n in range(40):
+        town.write(b"%d" % n, ((SLOT, T + n * SECOND), (OTHER, T + 3 * n * SECOND)))
+    limited = ExpiryCounts(store.store, CountBudget(counted=30, read=30, sample=7))
+    town.engine.expiry_counts = limited
+    guess = ClockMover(town.engine, town.clock)
+    for mover, exact in ((town.clock_mover, True), (guess, False)):
+        counted = town.run(mover._expired([town.node], T, T + 20 * SECOND))
+        assert counted[1] is exact and abs(counted[0][town.node.id] - (10 if several else 11)) <= (0 if exact else 6), (
+            counted
+        )
+    ends = [T, T + 20 * SECOND]
+    found = town.run(limited.count_due(town.node, town.node.rules, ends, limited.allow()))
+    assert not found.exact and found.counts[0] <= found.counts[1]
+    whole = ExpiryCounts(store.store, CountBudget(counted=0, read=0, sample=40))
+    counts = town.run(whole.due_counts(town.node.id, town.node.rules, ends))
+    same = town.run(whole.count_due(town.node, town.node.rules, ends, whole.allow()))
+    assert (same.counts, same.exact) == (counts, True)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_records_that_other_rules_would_expire_are_listed_up_to_a_limit(
+    store: Subject, monkeypatch: pytest.MonkeyPatch, several: bool
+) -> None:
+    """The list says whether it has all. Under several date rules it also ends with the budget."""
+    monkeypatch.setattr("mayflydb.engine.expiry_counts.PAGE", 4)
+    town = Town(store, (dated(0, hides=True),))
+    for n in range(12):
+        # Two are hidden already; of the others the first six by creation would expire.
+        town.write(b"%d" % n, ((SLOT, T + DAY if n > 1 else T), (OTHER, T + (n - 8) * SECOND)))
+    proposed = (dated(0, hides=True), dated(0, OTHER)) if several else (dated(0, OTHER),)
+    due = {b"%d" % n for n in range(2, 9)}
+
+    def find(limit: int, read: int) -> tuple[set[bytes], bool]:
+        counts = ExpiryCounts(store.store, CountBudget(read=read))
+        found = town.run(counts.find_expiring_now(town.node, proposed, T, limit, counts.allow()))
+        return {record.key for record in found.records}, found.complete
+
+    assert find(7, 100) == find(100, 100) == (due, True)
+    some, complete = find(6, 100)
+    assert some < due and len(some) == 6 and not complete
+    some, complete = find(100, 4)
+    assert some < due and not complete
+
+
+def test_a_count_under_several_date_rules_lets_others_run(store: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits between its pages, and ends with the error of the wait."""
+    monkeypatch.setattr("mayflydb.engine.expiry_counts.PAGE", 2)
+    town = Town(store, (dated(0), dated(0, OTHER)))
+    for n in range(5):
+        town.write(b"%d" % n, ((SLOT, T),))
+    waits = 0
+
+    async def wait() -> None:
+        nonlocal waits
+        waits += 1
+        if waits > 3:
+            raise TimedOut("the time is over")
+
+    counts = town.engine.expiry_counts
+    assert town.run(counts.due_counts(town.node.id, town.node.rules, [T], wait)) == [5] and waits == 3
+    with pytest.raises(TimedOut):
+        town.run(counts.due_counts(town.node.id, town.node.rules, [T], wait))
 
 
 def test_few_records_of_many_numbers_are_counted(store: Subject) -> None:

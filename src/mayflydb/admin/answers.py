@@ -61,6 +61,7 @@ class Walk(Answer, frozen=True):
     advanced_seconds: float
     expired: Count
     purged: Count
+    exact: Annotated[bool, Meta(description="False: `expired` is an estimate; `purged` is exact.")]
     by_target: dict[str, WalkCounts]
     snapshot: Annotated[str | UnsetType, Meta(description="The snapshot that was saved before the move.")] = UNSET
 
@@ -187,6 +188,7 @@ class Stats(Answer, frozen=True):
     databases: Count
     containers: Count
     records: Count
+    exact: bool
     targets: dict[str, RecordCounts]
 
 
@@ -377,6 +379,7 @@ class PausedContainer(Answer, frozen=True):
     target: Target
     paused: Paused
     due: Count
+    exact: bool
 
 
 class PauseResult(Answer, frozen=True):

@@ -291,6 +291,7 @@ def _summarize_walk(
         "advanced_seconds": formats.seconds(span),
         "expired": sum(walk.expired.get(id, 0) for id in names),
         "purged": sum(walk.purged.get(id, 0) for id in names),
+        "exact": walk.exact,
         "by_target": {
             target: {"expired": walk.expired.get(id, 0), "purged": walk.purged.get(id, 0)}
             for id, target in names.items()

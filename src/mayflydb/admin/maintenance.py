@@ -94,6 +94,7 @@ class Maintenance:
             "databases": len(await self._targets.list_databases()),
             "containers": len(rows),
             "records": sum(row["records"] for row in rows.values()),
+            "exact": all(row["exact"] for row in rows.values()),
             "targets": rows,
         }
 

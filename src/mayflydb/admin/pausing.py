@@ -20,16 +20,19 @@ class Pausing:
         self._expiry_counts = engine.expiry_counts
 
     async def pause(self, target: str | None) -> dict[str, Any]:
-        """Stop purging, across restarts too. Hiding goes on. `due`: the number of records that wait to be purged."""
-        now = await self._engine.now()
+        """Stop purging, across restarts too. Hiding goes on. `due`: the number of records that wait to be purged; `exact`: False
+        for an estimate.
+        """
+        now, allowance = await self._engine.now(), self._expiry_counts.allow()
         rows = []
         for container in await self._targets.list_containers(target):
             node = container.node
             # A pause of all expiry, which an import makes, is stronger and stays.
             if node.definition.paused is None:
                 node = await self._engine.definitions.pause(node.id, "purge")
-            due = await self._expiry_counts.due_counts(node.id, node.rules, [now])
-            rows.append({"target": container.target, "paused": node.definition.paused, "due": due[0]})
+            found = await self._expiry_counts.count_due(node, node.rules, [now], allowance)
+            due = {"due": found.counts[0], "exact": found.exact}
+            rows.append({"target": container.target, "paused": node.definition.paused, **due})
         return {"now": formats.time(now), "targets": rows}
 
     async def resume(self, target: str | None, notice: Span | None, dry_run: bool) -> dict[str, Any]:

@@ -11,8 +11,9 @@ import msgspec
 from mayflydb.admin import formats, requests
 from mayflydb.admin.targets import ContainerTarget, TargetResolver
 from mayflydb.engine.catalog import Definition, Node
+from mayflydb.engine.count_budget import Allowance
 from mayflydb.engine.engine import Engine
-from mayflydb.engine.expiry_counts import Allowance, Forecast, edges_of
+from mayflydb.engine.expiry_counts import Forecast, edges_of
 from mayflydb.engine.proposals import Change
 from mayflydb.engine.runs import last_run, next_run
 from mayflydb.engine.upcoming import schedule_of

@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from mayflydb.cli import FORMS
+from mayflydb.cli.estimates import with_words
 from mayflydb.cli.tables import Rows, draw_table
 
 
@@ -34,17 +35,18 @@ def show(ctx: click.Context, document: Any, rows: Rows | None = None, brief: Row
     """Print a document in the form that -o names.
 
     `rows`: the lines of a table or of JSON Lines; None: those of the document. `brief`: the lines of a table instead of `rows`,
-    where those do not fit 80 columns.
+    where those do not fit 80 columns. A table says "about" where a count is an estimate.
     """
     form = resolve_form(ctx.find_root().obj["output"])
     if form == "json":
         click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
         return
-    lines = _rows_of(document) if rows is None else rows
     if form == "jsonl":
-        for line in [document] if rows is None else lines:
+        for line in [document] if rows is None else rows:
             click.echo(msgspec.json.encode(line).decode())
-    elif form == "wide":
+        return
+    lines = _rows_of(with_words(document)) if rows is None else with_words(rows)
+    if form == "wide":
         _table(lines, UNBROKEN_COLUMNS)
     else:
         _table(lines if brief is None else brief)

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from mayflydb.cli.admin import NOT_READY, AdminClient, CommandFailed, admin_client
+from mayflydb.cli.estimates import count_in_words
 from mayflydb.cli.output import output_option, show
 
 POLL_SECONDS = 0.1
@@ -35,7 +36,7 @@ def status(ctx: click.Context, wait: float) -> None:
 
 
 def _brief_rows(ready: Mapping[str, Any], info: Mapping[str, Any], stats: Mapping[str, Any]) -> list[dict[str, Any]]:
-    ydb = info.get("ydb") or {}
+    ydb, exact = info.get("ydb") or {}, stats.get("exact", True)
     values = {
         "ready": "yes",
         "version": info.get("version"),
@@ -45,8 +46,9 @@ def _brief_rows(ready: Mapping[str, Any], info: Mapping[str, Any], stats: Mappin
         "mongo": (info.get("mongo") or {}).get("uri", "off"),
         "ydb": f"{ydb['endpoint']}{ydb['database']}" if ydb else "off",
         "portal": info.get("portal"),
-        **{name: stats.get(name) for name in ("databases", "containers", "records")},
-        "hidden": sum(row.get("hidden", 0) for row in (stats.get("targets") or {}).values()),
+        **{name: stats.get(name) for name in ("databases", "containers")},
+        "records": count_in_words(stats.get("records", 0), exact),
+        "hidden": count_in_words(sum(row.get("hidden", 0) for row in (stats.get("targets") or {}).values()), exact),
     }
     return [{"name": name, "value": value} for name, value in values.items()]
 

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from mayflydb.cli.admin import admin_client, ask_to_confirm, check_with
+from mayflydb.cli.estimates import count_in_words, with_words
 from mayflydb.cli.long_requests import post_with_progress, report_purge
 from mayflydb.cli.output import output_option, show
 from mayflydb.cli.units import UNITS
@@ -174,20 +175,16 @@ def set_(ctx: click.Context, /, target: str, yes: bool, **wanted: Any) -> None:
     kind = "column" if _names_table(target) else "index"
     of = f"{kind} {ahead['index']} of {target}" if "index" in ahead else target
     change = f"{of} from {_format_seconds(ahead['current'])} to {_format_seconds(ahead['proposed'])}"
-    about = "" if ahead["exact"] else "about "
-    hour = ahead["expire_within"]["1h"]
-    counts = f"{about}{ahead['expire_now']} of {ahead['records']} would expire now, {hour} within the hour"
-    back = f", {ahead['reappear_now']} hidden ones would come back" if ahead["reappear_now"] else ""
+    words = with_words(ahead)
+    hour = words["expire_within"]["1h"]
+    counts = f"{words['expire_now']} of {words['records']} would expire now, {hour} within the hour"
+    back = f", {words['reappear_now']} hidden ones would come back" if ahead["reappear_now"] else ""
     ask_to_confirm(f"Set {change}? {counts}{back}.", yes=yes)
     show(ctx, admin.post("ttl/set", body))
 
 
 def _format_seconds(seconds: int | None, unit: str = " s") -> str:
     return "off" if seconds is None else "on (no default)" if seconds == -1 else f"{seconds}{unit}"
-
-
-def _format_count(count: int, exact: bool) -> int | str:
-    return count if exact else f"about {count}"
 
 
 @ttl.command()
@@ -203,8 +200,8 @@ def forecast(ctx: click.Context, target: str | None, horizon: str, buckets: int)
     rows += [bucket for bucket in answer["buckets"] if bucket["count"]]
     rows += [{"from": f"within {horizon}", "to": answer["buckets"][-1]["to"], "count": answer["in_horizon"]}]
     rows += [{"from": name, "count": answer[name]} for name in ("later", "never")]
-    rows = [row | {"count": _format_count(row["count"], answer["exact"])} for row in rows]
-    show(ctx, answer, rows)
+    words = [{**row, "count": count_in_words(row["count"], answer["exact"])} for row in rows]
+    show(ctx, answer, [{**row, "exact": answer["exact"]} for row in rows], words)
 
 
 @ttl.command()
@@ -236,8 +233,8 @@ def _brief_row(row: Mapping[str, Any], paused: bool) -> dict[str, Any]:
     return {
         "target": row["target"],
         "ttl": (", ".join(lives) or "off") if indexes is not None else _format_seconds(row["default_ttl"], "s"),
-        "records": _format_count(row["records"], row["exact"]),
-        "due": _format_count(row["due"], row["exact"]),
+        "records": count_in_words(row["records"], row["exact"]),
+        "due": count_in_words(row["due"], row["exact"]),
         "next_expiry": row["next_expiry"],
         **({"paused": row["paused"]} if paused else {}),
     }

@@ -12,7 +12,6 @@ import msgspec
 from mayflydb.clock import VirtualClock
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.engine import Engine
-from mayflydb.engine.expiry_counts import ExpiryCounts
 from mayflydb.engine.reads import Reads
 from mayflydb.engine.upcoming import next_deadline, next_step
 from mayflydb.expiry.sweep import PassOverride, PurgeRequest
@@ -52,12 +51,15 @@ async def _last_record(reads: Reads, container: int) -> Record | None:
 
 
 class AdvanceResult(msgspec.Struct, frozen=True):
-    """The result of a walk, by container id: deadlines inside the interval, and purged records."""
+    """The result of a walk, by container id: deadlines inside the interval, and purged records. `exact` False: the deadlines are
+    estimates.
+    """
 
     now: Instant
     advanced: int
     expired: dict[int, int]
     purged: dict[int, int]
+    exact: bool = True
 
 
 class ClockMover:
@@ -66,7 +68,7 @@ class ClockMover:
     def __init__(self, engine: Engine, clock: VirtualClock) -> None:
         self._engine = engine
         self._clock = clock
-        self._expiry_counts = ExpiryCounts(engine.store)
+        self._expiry_counts = engine.expiry_counts
         self._walking = asyncio.Lock()
 
     async def advance(self, span: int, containers: Sequence[Node], sweep: SweepMode = "scheduled") -> AdvanceResult:
@@ -79,7 +81,7 @@ class ClockMover:
             start = await self._engine.now()
             if to < start:
                 raise Forbidden("the clock does not go back: reset the store first, or use force on an empty one")
-            expired = await self._expired(containers, start, to)
+            expired, exact = await self._expired(containers, start, to)
             purged: Counter[int] = Counter()
             if sweep == "scheduled":
                 purged += await self._purge_at(start)
@@ -95,7 +97,7 @@ class ClockMover:
                 purged += await self._purge_at(now, "all" if sweep == "now" else "monitor")
                 self._engine.monitor.count_pass(now)
             self._engine.reaper.wake()
-            return AdvanceResult(now, now - start, expired, dict(purged))
+            return AdvanceResult(now, now - start, expired, dict(purged), exact)
 
     async def next_expiry(self, containers: Sequence[Node]) -> Instant | None:
         """Return the earliest deadline in the future."""
@@ -117,13 +119,17 @@ class ClockMover:
         found += [await engine.reaper.next_pass(each.id) for each in containers]
         return min((step for step in found if step is not None and step > after), default=None)
 
-    async def _expired(self, containers: Sequence[Node], start: Instant, to: Instant) -> dict[int, int]:
+    async def _expired(self, containers: Sequence[Node], start: Instant, to: Instant) -> tuple[dict[int, int], bool]:
+        """Count the deadlines in (start, to], and return whether all counts are exact."""
         expired: dict[int, int] = {}
+        exact, allowance = True, self._expiry_counts.allow()
         for container in containers:
-            before, after = await self._expiry_counts.due_counts(container.id, container.rules, [start, to])
+            found = await self._expiry_counts.count_due(container, container.rules, [start, to], allowance)
+            exact = exact and found.exact
+            before, after = found.counts
             if after > before:
                 expired[container.id] = after - before
-        return expired
+        return expired, exact
 
     def roll_back(self, instant: Instant) -> None:
         """Set the clock back to an instant that no stored data is newer than; call `newest_write` first."""

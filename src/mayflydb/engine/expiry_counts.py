@@ -2,90 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
 from itertools import accumulate, pairwise
 
 import msgspec
 
 from mayflydb.engine.catalog import Node
+from mayflydb.engine.count_budget import Allowance, CountBudget
+from mayflydb.engine.previews import HORIZONS, SAMPLE, Preview, Tally
 from mayflydb.engine.proposals import Proposal
 from mayflydb.engine.record_samples import RecordSample, count_numbers, draw_sample
 from mayflydb.expiry.deadline import deadline, due_at, earliest_expiry, first_due, visible_at
 from mayflydb.expiry.ranges import Lane, due_ranges, lanes
 from mayflydb.expiry.rules import Rule
 from mayflydb.model.due import DuePath, Path, date_key, date_of
-from mayflydb.model.instant import DAY, HOUR, SECOND, Instant, Span
+from mayflydb.model.instant import SECOND, Instant, Span
 from mayflydb.model.order import Order, Position
 from mayflydb.model.record import Record, Totals
 from mayflydb.store.interface import Count, CountDue, Due, LoadRow, Scan, Store
 
-SAMPLE = 10
-PAGE = 256
+PAGE = 128
+"""Records that are read at once: the event loop belongs to a page for about a millisecond."""
 
+Pause = Callable[[], Awaitable[None]]
+"""Lets others run between two pages. An error that it raises ends the count: the time is over, or the client has left."""
 
-class CountBudget(msgspec.Struct, frozen=True):
-    """The most records whose counts are exact, in all containers of one answer, and the sizes of the samples that estimate more.
-
-    `counted`: records that the store counts by its indexes, about 0.1 s for the default. `read`: records that are read one by
-    one, which takes as long. `sample`: the size of the first sample of an answer; later ones are smaller, down to
-    `least_sample`.
-    """
-
-    counted: int = 1_100_000
-    read: int = 10_000
-    sample: int = 2000
-    least_sample: int = 50
-
-
-class Allowance:
-    """The rest of a budget that one answer about several containers may still use."""
-
-    def __init__(self, budget: CountBudget) -> None:
-        self._counted, self._read = budget.counted, budget.read
-        self._sample, self._least_sample = budget.sample, budget.least_sample
-
-    def take(self, records: int, by_record: bool) -> bool:
-        """Take an exact count of so many records, which are read one by one or not. Return False if the rest is too small."""
-        if records > (self._read if by_record else self._counted):
-            return False
-        if by_record:
-            self._read -= records
-        else:
-            self._counted -= records
-        return True
-
-    def take_sample(self) -> int:
-        """Return the size of the next sample."""
-        size = self._sample
-        self._sample = max(self._least_sample, size // 2)
-        return size
+let_others_run: Pause = partial(asyncio.sleep, 0)
 
 
 END: Instant = 1 << 80
 """An instant after every deadline."""
-
-HORIZONS: dict[str, Span] = {"1h": HOUR, "1d": DAY, "7d": 7 * DAY}
-
-
-class Preview(msgspec.Struct, frozen=True):
-    """The effect of other rules, all counts at one `now`.
-
-    `records`: visible now. `expire_now`: of those, hidden in the next request. `expire_within`: expired by then, including
-    these. `own_ttl`: with a positive own ttl; `ignored`: with an invalid one; `never`: without a deadline. `reappear_now`:
-    hidden, not yet purged, and visible again under the new rules. `sample`: some of the records that would expire at once.
-    `exact` False: the counts are estimates.
-    """
-
-    now: Instant
-    records: int
-    expire_now: int
-    expire_within: dict[str, int]
-    own_ttl: int
-    ignored: int
-    never: int
-    reappear_now: int
-    sample: list[Record]
-    exact: bool = True
 
 
 class Census(msgspec.Struct, frozen=True):
@@ -136,6 +84,20 @@ class Forecast(msgspec.Struct, frozen=True):
     exact: bool = True
 
 
+class DueCounts(msgspec.Struct, frozen=True):
+    """The number of stored records that are due at each instant. `exact` False: the counts are estimates."""
+
+    counts: list[int]
+    exact: bool = True
+
+
+class ExpiringNow(msgspec.Struct, frozen=True):
+    """Visible records that other rules would expire at once. `complete` False: there are more, or may be."""
+
+    records: list[Record]
+    complete: bool
+
+
 class Expiring(msgspec.Struct, frozen=True):
     """(deadline, record) by deadline. `known_to`: records with a later deadline may be missing."""
 
@@ -154,11 +116,23 @@ class ExpiryCounts:
         """Return a whole budget, for one answer."""
         return Allowance(self._budget)
 
-    async def due_counts(self, container: int, rules: Sequence[Rule], instants: Sequence[Instant]) -> list[int]:
-        """Return the number of stored records that are due at each instant (ascending)."""
+    async def count_due(
+        self, container: Node, rules: Sequence[Rule], instants: Sequence[Instant], allowance: Allowance
+    ) -> DueCounts:
+        """Count as `due_counts` does, by estimate where the allowance does not suffice."""
+        sample = await self._sample_beyond(container, rules, allowance)
+        if sample is None:
+            return DueCounts(await self.due_counts(container.id, rules, instants))
+        found = [sum(due_at(record, rules, instant) for record in sample.records) for instant in instants]
+        return DueCounts([sample.scale(count) for count in found], sample.is_whole)
+
+    async def due_counts(
+        self, container: int, rules: Sequence[Rule], instants: Sequence[Instant], pause: Pause = let_others_run
+    ) -> list[int]:
+        """Return the number of stored records that are due at each instant (ascending), whatever that costs."""
         counts = [0] * len(instants)
         if _overlap(rules):
-            async for record in self._read_due(container, rules, instants[-1]):
+            async for record in self._read_due(container, rules, instants[-1], pause):
                 ends = deadline(record, rules)
                 if ends is not None:
                     # Counted once, at the first instant that reaches the deadline; the sums below carry it on.
@@ -169,15 +143,22 @@ class ExpiryCounts:
                 counts[n] += found
         return counts
 
-    async def _read_due(self, container: int, rules: Sequence[Rule], now: Instant) -> AsyncIterator[Record]:
+    async def _read_due(
+        self, container: int, rules: Sequence[Rule], now: Instant, pause: Pause = let_others_run
+    ) -> AsyncIterator[Record]:
         """Yield the records that are due at `now`, each once: on the path of the rule with its earliest deadline."""
+        async for page in self._read_due_pages(container, rules, now):
+            for record in page:
+                yield record
+            await pause()
+
+    async def _read_due_pages(self, container: int, rules: Sequence[Rule], now: Instant) -> AsyncIterator[list[Record]]:
+        """Yield the same by pages of up to PAGE records that were read, of which others may have been left out."""
         for due in due_ranges(rules, now):
             after: tuple[Instant, int] | None = None
             while page := await self._store.read(Due(container, due.path, due.upto, after, PAGE)):
-                for record in page:
-                    expiry = earliest_expiry(record, rules)
-                    if expiry is not None and expiry[1] is due.rule:
-                        yield record
+                expiries = [(earliest_expiry(record, rules), record) for record in page]
+                yield [record for expiry, record in expiries if expiry is not None and expiry[1] is due.rule]
                 after = path_place(page[-1], due.path)
 
     async def _path_counts(
@@ -238,7 +219,7 @@ class ExpiryCounts:
         if proposal.dated is None:
             return await self.preview(container, proposal.rules, now)
         sample = await self._draw_beyond(container, by_record=True, allowance=self.allow())
-        tally = _Tally(container.rules, proposal.rules, now, proposal.dated)
+        tally = Tally(container.rules, proposal.rules, now, proposal.dated)
         if sample is not None:
             tally.add(sample.records)
             return tally.estimate(sample)
@@ -246,6 +227,7 @@ class ExpiryCounts:
         while page := await self._store.read(Scan(container.id, b"", None, Order.CREATED, after, PAGE)):
             after = Position(b"", page[-1].seq)
             tally.add(page)
+            await let_others_run()
         return tally.preview()
 
     async def _sample_beyond(self, container: Node, rules: Sequence[Rule], allowance: Allowance) -> RecordSample | None:
@@ -266,7 +248,7 @@ class ExpiryCounts:
     async def _estimate(
         self, container: Node, proposed: tuple[Rule, ...], now: Instant, sample: RecordSample
     ) -> Preview:
-        tally = _Tally(container.rules, proposed, now, None)
+        tally = Tally(container.rules, proposed, now, None)
         tally.add(sample.records)
         found = tally.estimate(sample)
         is_countable = sample.scale(len(sample.records)) <= self._budget.counted
@@ -302,7 +284,7 @@ class ExpiryCounts:
             ignored=totals.ignored,
             never=await self._count_unexpiring(container.id, totals, proposed),
             reappear_now=hidden - still_hidden,
-            sample=await self.find_expiring_now(container, proposed, now, SAMPLE),
+            sample=(await self.find_expiring_now(container, proposed, now, SAMPLE, self.allow())).records,
         )
 
     async def _count_hidden(
@@ -338,26 +320,45 @@ class ExpiryCounts:
         return (await self._store.read(CountDue(container, path, (bound,))))[0]
 
     async def find_expiring_now(
-        self, container: Node, proposed: tuple[Rule, ...], now: Instant, limit: int
-    ) -> list[Record]:
-        """Return visible records that would expire at once under the proposed rules: up to `limit`."""
+        self, container: Node, proposed: tuple[Rule, ...], now: Instant, limit: int, allowance: Allowance
+    ) -> ExpiringNow:
+        """Find visible records that would expire at once under the proposed rules: up to `limit`, as far as is allowed."""
         hiding = tuple(rule for rule in container.rules if rule.hides)
-        sample: list[Record] = []
         if _overlap((*hiding, *proposed)):
-            async for record in self._read_due(container.id, proposed, now):
-                if visible_at(record, hiding, now):
-                    sample.append(record)
-                if len(sample) == limit:
-                    break
-            return sample
+            return await self._look_for_expiring(container, hiding, proposed, now, limit, allowance)
+        found: list[Record] = []
         for path in _paths(proposed):
             upto, hidden = _highest_due(proposed, path, now), _highest_due(hiding, path, now)
-            if upto is not None and len(sample) < limit:
-                # Start after all records that are hidden already: nothing changes for them.
-                after = None if hidden is None else (hidden + 1, 0)
-                records = await self._store.read(Due(container.id, path, upto, after, limit - len(sample)))
-                sample += records
-        return sample
+            # Start after all records that are hidden already: nothing changes for them.
+            after = None if hidden is None else (hidden + 1, 0)
+            while upto is not None and len(found) <= limit:
+                records = await self._store.read(
+                    Due(container.id, path, upto, after, min(PAGE, limit + 1 - len(found)))
+                )
+                if not records:
+                    break
+                found += records
+                after = path_place(records[-1], path)
+                await let_others_run()
+        return ExpiringNow(found[:limit], len(found) <= limit)
+
+    async def _look_for_expiring(
+        self,
+        container: Node,
+        hiding: Sequence[Rule],
+        proposed: Sequence[Rule],
+        now: Instant,
+        limit: int,
+        allowance: Allowance,
+    ) -> ExpiringNow:
+        """Find them one by one, as a record may be on several paths."""
+        found: list[Record] = []
+        async for page in self._read_due_pages(container.id, proposed, now):
+            found += [record for record in page if visible_at(record, hiding, now)]
+            if len(found) > limit or not allowance.take(PAGE, by_record=True):
+                return ExpiringNow(found[:limit], complete=False)
+            await let_others_run()
+        return ExpiringNow(found, complete=True)
 
     async def forecast(
         self, container: Node, now: Instant, horizon: Span, buckets: int, allowance: Allowance
@@ -408,68 +409,11 @@ class ExpiryCounts:
                 (expiry[0], record) for expiry, record in expiries if expiry is not None and expiry[1] is lane.rule
             ]
             place = path_place(page[-1], lane.path)
+            await let_others_run()
             if len(found) < limit and not allowance.take(len(page), by_record=True):
                 # Others may have the same value as the last one.
                 return Expiring(found, lane.deadline(place[0]) - 1)
         return Expiring(found, END)
-
-
-class _Tally:
-    """Counts records one by one, as a preview does."""
-
-    def __init__(
-        self,
-        current: Sequence[Rule],
-        proposed: Sequence[Rule],
-        now: Instant,
-        dated: Callable[[Record], Record] | None,
-    ) -> None:
-        self._current, self._proposed, self._dated = current, proposed, dated
-        self._ends = [now, *(now + span for span in HORIZONS.values())]
-        self._visible = self._own = self._ignored = self._never = self._reappear = 0
-        self._expired = [0] * len(self._ends)
-        self._sample: list[Record] = []
-
-    def add(self, records: Sequence[Record]) -> None:
-        """Count these records."""
-        for stored in records:
-            record = stored if self._dated is None else self._dated(stored)
-            shown = visible_at(stored, self._current, self._ends[0])
-            due = [due_at(record, self._proposed, end) for end in self._ends]
-            self._visible += shown
-            self._own += stored.anchor is not None and (stored.override or 0) > 0
-            self._ignored += stored.override == 0
-            self._reappear += not shown and not due[0]
-            self._never += deadline(record, self._proposed) is None
-            if shown or not due[0]:
-                self._expired = [count + each for count, each in zip(self._expired, due, strict=True)]
-            if shown and due[0] and len(self._sample) < SAMPLE:
-                self._sample.append(record)
-
-    def preview(self, scale: Callable[[int], int] = int) -> Preview:
-        """Return the counts, each of them scaled."""
-        return Preview(
-            now=self._ends[0],
-            records=scale(self._visible),
-            expire_now=scale(self._expired[0]),
-            expire_within={name: scale(self._expired[n]) for n, name in enumerate(HORIZONS, start=1)},
-            own_ttl=scale(self._own),
-            ignored=scale(self._ignored),
-            never=scale(self._never),
-            reappear_now=scale(self._reappear),
-            sample=self._sample,
-        )
-
-    def estimate(self, sample: RecordSample) -> Preview:
-        """Return the counts of the container that the counts of its sample suggest."""
-        found = self.preview(sample.scale)
-        if sample.is_whole:
-            return found
-        # No sample shows that no record expires: without the 1, a change that expires records might not be asked about.
-        expired = max(found.expire_now, 1 if self._proposed else 0)
-        within = {name: max(count, expired) for name, count in found.expire_within.items()}
-        records = max(found.records, expired)
-        return msgspec.structs.replace(found, records=records, expire_now=expired, expire_within=within, exact=False)
 
 
 def _estimate_records(

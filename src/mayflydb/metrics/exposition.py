@@ -8,7 +8,7 @@ from collections import Counter
 from mayflydb.admin.operations import Admin
 from mayflydb.admin.targets import ContainerTarget
 from mayflydb.clock import SystemClock, wall_us
-from mayflydb.engine.expiry_counts import Allowance
+from mayflydb.engine.count_budget import Allowance
 from mayflydb.engine.runs import last_run, next_run
 from mayflydb.metrics.requests import Sample, count_requests, measure_process
 from mayflydb.model.errors import Unavailable

@@ -78,7 +78,7 @@ class ClockPage:
         if by == "next" and not done["advanced_seconds"]:
             return "Nothing is going to expire"
         length = words.seconds(int(done["advanced_seconds"]))
-        return f"Advanced {length}: {words.number(done['expired'])} expired, {words.number(done['purged'])} purged"
+        return f"Advanced {length}: {words.count(done['expired'], done['exact'])} expired, {words.number(done['purged'])} purged"
 
     async def _list_ahead(self, now: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = (await self._admin.reports.list_due(DueList(None, now, None, AHEAD)))["records"]

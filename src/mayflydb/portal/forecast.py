@@ -37,13 +37,16 @@ class Bar(msgspec.Struct, frozen=True):
 
 
 class ForecastPlot(msgspec.Struct, frozen=True):
-    """`summary`: one sentence with the peak. `ticks`: the numbers at the axis of counts, from the top down."""
+    """`summary`: one sentence with the peak. `ticks`: the numbers at the axis of counts, from the top down. `exact` False: the
+    counts are estimates.
+    """
 
     horizon: str
     bars: Sequence[Bar]
     summary: str
     ticks: Sequence[int]
     marks: Sequence[str]
+    exact: bool
     choices: Sequence[tuple[str, str]] = tuple((value, label) for value, (_, label, _) in HORIZONS.items())
     height: int = HEIGHT
 
@@ -74,7 +77,9 @@ def plot_forecast(horizon: str, forecast: Mapping[str, Any]) -> ForecastPlot:
         )  # fmt: skip
     ticks = (peak, peak // 2, 0) if peak > 1 else (peak, 0) if peak else ()
     marks = (bars[0].since, bars[len(bars) // 2].since, bars[-1].to)
-    return ForecastPlot(horizon, bars, _summarize(HORIZONS[horizon][2], forecast, bars, peak), ticks, marks)
+    return ForecastPlot(
+        horizon, bars, _summarize(HORIZONS[horizon][2], forecast, bars, peak), ticks, marks, forecast["exact"]
+    )
 
 
 def _summarize(span: str, forecast: Mapping[str, Any], bars: Sequence[Bar], peak: int) -> str:
@@ -87,4 +92,4 @@ def _summarize(span: str, forecast: Mapping[str, Any], bars: Sequence[Bar], peak
     verb = "record expires" if total == 1 else "records expire"
     said = words.count(total, forecast["exact"])
     said = said[0].upper() + said[1:]
-    return f"{said} {verb} within the next {span}; the peak is {words.number(peak)} up to {top.to}."
+    return f"{said} {verb} within the next {span}; the peak is {words.count(peak, forecast['exact'])} up to {top.to}."

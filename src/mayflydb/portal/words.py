@@ -21,9 +21,9 @@ def number(value: int) -> str:
     return f"{value:,}"
 
 
-def items(count: int) -> str:
-    """`1 item`, `1,204 items`."""
-    return "1 item" if count == 1 else f"{number(count)} items"
+def items(count: int, exact: bool = True) -> str:
+    """`1 item`, `about 1,204 items`."""
+    return f"{'' if exact else 'about '}{number(count)} {'item' if count == 1 else 'items'}"
 
 
 def span(length: Span) -> str:

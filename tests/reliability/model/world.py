@@ -11,9 +11,11 @@ import msgspec
 from mayflydb.clock import VirtualClock
 from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.commands import Command, Draft, Mode, Written
+from mayflydb.engine.count_budget import CountBudget
 from mayflydb.engine.engine import BatchRefused, Engine, Scope
-from mayflydb.engine.expiry_counts import CountBudget, ExpiryCounts, Preview
+from mayflydb.engine.expiry_counts import ExpiryCounts
 from mayflydb.engine.open import open_engine
+from mayflydb.engine.previews import Preview
 from mayflydb.expiry.sweep import Limits, PurgeRequest, Sweep
 from mayflydb.frontends.cosmos.rules import rules_of
 from mayflydb.model.errors import MayflyError

@@ -41,14 +41,16 @@ async def _build_coll_stats(services: Services, call: Call, spec: Value) -> list
 
 
 async def count_visible(services: Services, call: Call, collection: Collection) -> int:
-    """The number of documents of a collection that are not hidden."""
+    """The number of documents of a collection that are not hidden. Errors: those of `Evaluation.check`."""
     engine = services.engine
     total = (await engine.expiry_counts.totals(collection.id)).records
     hiding = [rule for rule in collection.node.rules if rule.hides]
     if not hiding:
         return total
-    # Counted by ranges of the due indexes: no document is read.
-    (due,) = await engine.expiry_counts.due_counts(collection.id, hiding, [call.now])
+    # Counted by ranges of the due indexes. Under several date rules documents are read one by one, up to the command's deadline
+    # and as long as its client is there.
+    pause = services.evaluation_of(call).take_turn
+    (due,) = await engine.expiry_counts.due_counts(collection.id, hiding, [call.now], pause)
     return total - due
 
 

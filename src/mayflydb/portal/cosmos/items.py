@@ -64,22 +64,25 @@ class ItemsPage:
         chosen = query.getlist("column") or [name for name in query.get("columns", "").split(",") if name]
         if chosen:
             asked["columns"] = ",".join(chosen)
-        wanted, problem, status = query.get("would"), "", 200
+        wanted, problem, status, complete = query.get("would"), "", 200, True
         trail, names, cells = Trail.of(visit.request), [], []  # type: tuple[Trail, list[str], list[list[str]]]
         if asked and wanted is None:
             try:
                 rows, following, names, cells = await self._query(visit, asked, chosen, trail.here)
             except BadRequest as error:
                 rows, following, problem, status = [], None, error.message, 400
+        elif wanted is not None:
+            (rows, complete), following = await self._find_expiring(visit, wanted), None
         else:
             rows, following = await self._rows(visit, trail.here)
         paging = trail.paging(f"{visit.address}/items", asked, following)
         view = self._view(visit, rows, paging, asked, chosen, names, cells, problem)
         would = None if wanted is None else words.time_to_live(_parse_default(wanted))
         if would:
-            caption = f"{words.items(len(rows))} that would expire at once with Time to Live {would}"
+            listed = f"{'' if complete else 'The first '}{words.items(len(rows))}"
+            caption = f"{listed} that would expire at once with Time to Live {would}"
             view = msgspec.structs.replace(view, caption=caption, filter=None)
-        content = {"view": view, "would": would, "most": MAX_EXPIRING}
+        content = {"view": view, "would": would, "complete": complete}
         return await self._page(visit, "cosmos/items.html", content, status, problem)
 
     def _view(
@@ -138,7 +141,10 @@ class ItemsPage:
         return rows, answer.continuation or None, columns_of(answer.rows), cells
 
     async def show_json(self, visit: Visit) -> Response:
-        """The same as JSON."""
+        """The same as JSON. `complete`: False where more items would expire, or may."""
+        if (wanted := visit.request.query_params.get("would")) is not None:
+            rows, complete = await self._find_expiring(visit, wanted)
+            return json_response({"items": rows, "after": None, "complete": complete})
         rows, following = await self._rows(visit, visit.request.query_params.get("after"))
         return json_response({"items": rows, "after": following})
 
@@ -176,12 +182,7 @@ class ItemsPage:
         return item, await self._admin.reports.explain(visit.container.target, id, pk)
 
     async def _rows(self, visit: Visit, after: str | None) -> tuple[list[dict[str, Any]], str | None]:
-        """Return a page of visible items in the order of their creation, and the `after` of the next page (None: no more).
-
-        With `would` in the address: the items that another default would expire, on one page.
-        """
-        if (wanted := visit.request.query_params.get("would")) is not None:
-            return await self._find_expiring(visit, wanted), None
+        """Return a page of visible items in the order of their creation, and the `after` of the next page (None: no more)."""
         container = visit.container
         after = visit.request.query_params.get("after", after)
         now = await self._admin.engine.now()
@@ -197,12 +198,13 @@ class ItemsPage:
             grid_row(container, record, container.node.rules, now) for record in found[:PAGE]
         ], None if following is None else str(following)
 
-    async def _find_expiring(self, visit: Visit, wanted: str) -> list[dict[str, Any]]:
-        """Return the items that would expire at once under another default, with the reasons."""
+    async def _find_expiring(self, visit: Visit, wanted: str) -> tuple[list[dict[str, Any]], bool]:
+        """Return items that would expire at once under another default, with the reasons, and whether these are all."""
         container, now = visit.container, await self._admin.engine.now()
+        counts = self._admin.engine.expiry_counts
         rules = container.front_end.propose(container.database, container.node, Change(_parse_default(wanted))).rules
-        found = await self._admin.engine.expiry_counts.find_expiring_now(container.node, rules, now, MAX_EXPIRING)
-        return [grid_row(container, record, rules, now) for record in found]
+        found = await counts.find_expiring_now(container.node, rules, now, MAX_EXPIRING, counts.allow())
+        return [grid_row(container, record, rules, now) for record in found.records], found.complete
 
 
 def _parse_default(wanted: str) -> int | None:

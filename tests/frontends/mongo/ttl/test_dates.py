@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from bson import DatetimeMS, Decimal128, Int64, ObjectId, Regex, Timestamp
+from pymongo.errors import OperationFailure
 
 from frontends.mongo.ttl.world import START, Document, T, World, date, ids, named, refused
+from mayflydb.evaluation.stops import StopReason
+from mayflydb.frontends.mongo.evaluation import Evaluation, stop_error
 
 HOUR = 3600
 LAST = 253402300799
@@ -211,3 +215,32 @@ def test_profile_cosmos_knows_no_other_path_than_ts(world: World) -> None:
     world.db = world.client["cosmos"]
     with refused(2, "The 'expireAfterSeconds' option is supported on '_ts' field only."):
         world.indexed({"t": 1}, 10)
+
+
+def test_a_count_under_several_hiding_rules_is_exact_and_has_a_deadline(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its documents are read one by one, in pages, between which the command may be ended."""
+    collection = world.client["hiding"][f"c{world.db.name}"]
+    for field, span in (("a", 10), ("b", 30)):
+        collection.create_index(field, expireAfterSeconds=span)
+    collection.insert_many([{"a": date(n), "b": date(n // 2)} for n in range(60)])
+    world.move(25)
+    visible = sum(n + 10 > 25 and n // 2 + 30 > 25 for n in range(60))
+    monkeypatch.setattr("mayflydb.engine.expiry_counts.PAGE", 2)
+    assert (
+        collection.database.command("count", collection.name)["n"] == visible == collection.estimated_document_count()
+    )
+    assert collection.count_documents({}) == visible
+    turns = 0
+
+    async def end(evaluation: Evaluation) -> None:
+        nonlocal turns
+        turns += 1
+        if turns == 3:
+            raise stop_error(StopReason.DEADLINE)
+
+    monkeypatch.setattr(Evaluation, "take_turn", end)
+    with pytest.raises(OperationFailure) as late:
+        collection.database.command("count", collection.name)
+    assert (late.value.code, turns) == (50, 3)
