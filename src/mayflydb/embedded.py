@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import msgspec
 
+from mayflydb.admin.hints import hint_of, word_hint
 from mayflydb.announcement import Announcement
 from mayflydb.config import MEMORY, TABLE, RawValue, Row, Settings, file_url, load
 from mayflydb.model.durations import parse_instant, parse_span
-from mayflydb.model.errors import BadRequest
+from mayflydb.model.errors import BadRequest, MayflyError
 from mayflydb.model.instant import Instant, from_datetime, to_datetime, to_rfc3339
 
 if TYPE_CHECKING:
@@ -70,6 +71,13 @@ class Home:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
 
+def with_hint(error: MayflyError) -> MayflyError:
+    """Add an error's hint to what Python prints of it."""
+    if hint := word_hint(hint_of(error), "python"):
+        error.add_note(f"Try: {hint}")
+    return error
+
+
 class Controls(Protocol):
     """The way to a server's admin API: in this process, or over HTTP."""
 
@@ -104,7 +112,11 @@ class _Within:
         async def run() -> dict[str, Any]:
             return await operation.handler(wanted)
 
-        return self._home.call(run())
+        try:
+            return self._home.call(run())
+        except MayflyError as error:
+            with_hint(error)
+            raise
 
     def now(self) -> Instant:
         return self._home.call(self._admin.engine.now())

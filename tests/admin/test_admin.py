@@ -114,7 +114,7 @@ def test_a_real_clock_that_is_moved_becomes_virtual_and_can_go_back() -> None:
         database = real.cosmos.client().create_database("shop")
         database.create_container("sessions", partition_key=PartitionKey("/userId"), default_ttl=100)
         answer = http("POST", "/_mayfly/clock/reset", {})
-        assert answer.status == 409 and "mayfly snapshot list" in answer.json["hint"]
+        assert answer.status == 409 and "GET /_mayfly/snapshots" in answer.json["hint"]
         http.post("reset", keep_clock=True)
         clock = http.post("clock/reset")
         assert (clock["mode"], clock["frozen"], clock["offset_seconds"]) == ("real", False, 0)

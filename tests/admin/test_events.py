@@ -121,7 +121,7 @@ def test_the_number_of_streams_is_limited(server: RunningServer, http: Http) -> 
         with stream(http) as opened:
             opened.block()
             refused = http("GET", "/_mayfly/events")
-            assert (refused.status, refused.json["hint"]) == (503, "limits.event_streams")
+            assert (refused.status, refused.json["hint"]) == (503, "close one, or serve with --event-streams N")
     finally:
         quota.limit = before
 

@@ -241,7 +241,7 @@ def test_the_number_of_snapshots_is_limited(http: Http, monkeypatch: pytest.Monk
     assert http("PUT", "/_mayfly/snapshots/one").status == 200
     assert http("PUT", "/_mayfly/snapshots/one").status == 200
     answer = http("PUT", "/_mayfly/snapshots/two")
-    assert (answer.status, "snapshot delete" in answer.json["hint"]) == (409, True)
+    assert (answer.status, "DELETE /_mayfly/snapshots" in answer.json["hint"]) == (409, True)
     monkeypatch.setattr("mayflydb.store.sqlite.snapshots.MAX_MEMORY", 1)
     assert http("PUT", "/_mayfly/snapshots/one").status == 507
 

@@ -500,10 +500,12 @@ class LoginLink(Answer, frozen=True):
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """A problem document (RFC 9457). `hint`: the next thing to try."""
+    """A problem document (RFC 9457). `hint`: the next thing to try; others word it by `hint_key` and `hint_values`."""
 
     type: str
     title: str
     status: int
     detail: str
     hint: str | UnsetType = UNSET
+    hint_key: str | UnsetType = UNSET
+    hint_values: dict[str, str] | UnsetType = UNSET

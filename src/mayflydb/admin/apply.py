@@ -28,6 +28,7 @@ from mayflydb.admin.targets import TargetResolver
 from mayflydb.admin.wires import Mongo, Wires, Ydb
 from mayflydb.engine.engine import Engine
 from mayflydb.model.errors import BadRequest, Conflict, NotFound, Unsupported
+from mayflydb.model.hints import Hint
 
 Result = Literal["created", "changed", "same"]
 
@@ -170,7 +171,7 @@ class Applier:
     async def _apply_collection(self, database: str, collection: MongoCollection, done: Applied) -> None:
         mongo = self._wires.mongo
         if mongo is None:
-            raise Unsupported("MongoDB is not served here", hint="serve with --mongo-port")
+            raise Unsupported("MongoDB is not served here", hint=Hint("no-mongo"))
         target, name = self._targets.name("mongo", database, collection.name), collection.name
         found = await mongo(database, {"listCollections": 1, "filter": {"name": name}, "nameOnly": True})
         if not found["cursor"]["firstBatch"]:
@@ -189,7 +190,7 @@ class Applier:
     async def _run_statements(self, part: YdbPart, done: Applied) -> None:
         ydb = self._wires.ydb
         if ydb is None:
-            raise Unsupported("YDB is not served here", hint="serve with --ydb-port")
+            raise Unsupported("YDB is not served here", hint=Hint("no-ydb"))
         database = part.database or self._targets.first_database("ydb")
         for statement in part.statements:
             made = _CREATE_TABLE.match(statement)

@@ -15,6 +15,7 @@ from mayflydb.engine.clock_mover import AdvanceResult, ClockMover, SweepMode, ne
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.timekeeper import Verdict
 from mayflydb.model.errors import BadRequest, Conflict, Forbidden
+from mayflydb.model.hints import Hint
 from mayflydb.model.instant import SECOND, Instant, Span
 
 Note = Callable[[Literal["clock", "reset"], str], Awaitable[None]]
@@ -121,7 +122,7 @@ class ClockControl:
                 # Checked first, so that the refusal names --force only where it would help.
                 await self._check_nothing_newer(to, containers)
                 if not force:
-                    raise Conflict("that is in the past", hint='nothing stored is newer: add --force ("force": true)')
+                    raise Conflict("that is in the past", hint=Hint("clock-back"))
                 (await self._get_clock_mover()).roll_back(to)
                 await self._note("clock", "set")
                 return await self.show()
@@ -211,7 +212,7 @@ class ClockControl:
         if state.now > time.clock.now() + SECOND:
             raise Conflict(
                 f"the snapshot is of {formats.time(state.now)}, which is later than now",
-                hint="restore it on a virtual clock: mayfly clock freeze, or serve with --clock virtual",
+                hint=Hint("snapshot-later"),
             )
         return True
 
@@ -239,7 +240,7 @@ class ClockControl:
         if not self._allowed:
             raise Forbidden(
                 f"time may not be {what} on this server",
-                hint="serve with --allow-time-travel (server.allow_time_travel)",
+                hint=Hint("no-time-travel"),
             )
 
     def _check_own(self) -> None:
@@ -247,7 +248,7 @@ class ClockControl:
         if self._shared and self._clock_mover is None:
             raise Forbidden(
                 "the real clock cannot be moved here: servers that share a PostgreSQL database share its time",
-                hint="for tests, start with --clock virtual --allow-time-travel",
+                hint=Hint("shared-clock"),
             )
 
     async def _get_clock_mover(self) -> ClockMover:
@@ -265,7 +266,7 @@ class ClockControl:
         if newest is not None and newest > instant:
             raise Conflict(
                 f"the store holds something written at {formats.time(newest)}, later than {formats.time(instant)}",
-                hint="go back to a snapshot of before (mayfly snapshot list), or delete everything: mayfly reset",
+                hint=Hint("clock-newer"),
             )
 
 

@@ -22,6 +22,7 @@ from mayflydb.engine.history import HistoryLost
 from mayflydb.expiry.explain import CAUSES, explain
 from mayflydb.expiry.rules import Cause
 from mayflydb.model.errors import BadRequest, NotFound, Overloaded
+from mayflydb.model.hints import Hint
 from mayflydb.model.instant import SECOND, Instant, Span
 from mayflydb.model.order import Order, Position
 from mayflydb.model.quota import Quota
@@ -121,9 +122,7 @@ class EventStreams:
             after = await self._engine.last_expiry()
         if not self._quota.has_room():
             self._quota.take()
-            raise Overloaded(
-                "too many streams of events are open", hint="limits.event_streams", limit=self._quota.limit
-            )
+            raise Overloaded("too many streams of events are open", hint=Hint("event-streams"), limit=self._quota.limit)
         return self._stream(types, wanted.target, after)
 
     async def _stream(self, types: frozenset[str], target: str | None, after: int) -> AsyncGenerator[bytes, None]:

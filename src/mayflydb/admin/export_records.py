@@ -18,6 +18,7 @@ from mayflydb.admin.targets import ContainerTarget, TargetResolver
 from mayflydb.admin.wires import Wires
 from mayflydb.engine.engine import Engine
 from mayflydb.model.errors import BadRequest, Unsupported
+from mayflydb.model.hints import Hint
 from mayflydb.query.yql.answers import AnswerLimits
 
 CONTINUATION: Final = "x-ms-continuation"
@@ -51,7 +52,7 @@ class RecordExport:
     async def _read_documents(self, target: ContainerTarget, limit: int, after: str | None) -> Page:
         mongo = self._wires.mongo
         if mongo is None:
-            raise Unsupported("MongoDB is not served here", hint="serve with --mongo-port")
+            raise Unsupported("MongoDB is not served here", hint=Hint("no-mongo"))
         name = target.node.name
         if after is None:
             cursor = (await mongo(target.database, {"find": name, "batchSize": limit}))["cursor"]
@@ -69,7 +70,7 @@ class RecordExport:
     async def _read_rows(self, target: ContainerTarget, limit: int, after: str | None) -> Page:
         ydb = self._wires.ydb
         if ydb is None:
-            raise Unsupported("YDB is not served here", hint="serve with --ydb-port")
+            raise Unsupported("YDB is not served here", hint=Hint("no-ydb"))
         key: Sequence[str] = target.node.body["key"]
         types = {column["name"]: column["type"] for column in target.node.body["columns"]}
         table = f"`{target.database}/{target.node.name}`"

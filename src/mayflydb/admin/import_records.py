@@ -13,6 +13,7 @@ from mayflydb.admin.targets import ContainerTarget, TargetResolver
 from mayflydb.admin.wires import Wires
 from mayflydb.engine.engine import Engine
 from mayflydb.model.errors import BadRequest, MayflyError, Unsupported
+from mayflydb.model.hints import Hint
 
 MAX_FAILURES: Final = 100
 """Failures that are told one by one; the others are counted."""
@@ -73,7 +74,7 @@ class RecordImport:
     async def _write_documents(self, target: ContainerTarget, wanted: ImportRecords, done: Imported) -> None:
         mongo = self._wires.mongo
         if mongo is None:
-            raise Unsupported("MongoDB is not served here", hint="serve with --mongo-port")
+            raise Unsupported("MongoDB is not served here", hint=Hint("no-mongo"))
         name = target.node.name
         for number, record in enumerate(wanted.records):
             try:
@@ -98,7 +99,7 @@ class RecordImport:
     async def _write_rows(self, target: ContainerTarget, wanted: ImportRecords, done: Imported) -> None:
         ydb = self._wires.ydb
         if ydb is None:
-            raise Unsupported("YDB is not served here", hint="serve with --ydb-port")
+            raise Unsupported("YDB is not served here", hint=Hint("no-ydb"))
         table = "`" + f"{target.database}/{target.node.name}".replace("`", "``") + "`"
         shape = await ydb(target.database, f"SELECT * FROM {table} LIMIT 0")  # noqa: S608 -- the name is quoted
         types = dict(shape.results[0].columns)

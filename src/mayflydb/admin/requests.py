@@ -12,6 +12,7 @@ from mayflydb.engine.clock_mover import SweepMode
 from mayflydb.engine.proposals import Change
 from mayflydb.model.durations import LONGEST, parse_instant, parse_span
 from mayflydb.model.errors import BadRequest
+from mayflydb.model.hints import Hint
 from mayflydb.model.instant import SECOND, Instant, Span
 
 MAX_TTL = 2_147_483_647
@@ -190,7 +191,7 @@ class Forecast(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def span(self) -> Span:
         span = parse_duration(self.horizon)
         if not 1 <= self.buckets <= 1000 or span < self.buckets:
-            raise BadRequest(f"{self.horizon} in {self.buckets} buckets", hint="1 to 1000 buckets, each 1us or longer")
+            raise BadRequest(f"{self.horizon} in {self.buckets} buckets", hint=Hint("buckets"))
         return span
 
 

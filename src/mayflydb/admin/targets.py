@@ -17,6 +17,7 @@ from mayflydb.engine.engine import Engine
 from mayflydb.engine.proposals import Change, Proposal
 from mayflydb.expiry.rules import Cause
 from mayflydb.model.errors import BadRequest, NotFound
+from mayflydb.model.hints import Hint
 from mayflydb.model.record import Record
 
 FORMS: Final = (
@@ -169,7 +170,7 @@ class TargetResolver:
     async def _node(self, target: str, targets: Targets, *names: str) -> Node:
         node = await self._engine.node(targets.space, *names)
         if node is None:
-            raise NotFound(f"there is no {target}", hint="mayfly ttl list names all targets")
+            raise NotFound(f"there is no {target}", hint=Hint("no-target"))
         return node
 
     def _parse(self, target: str) -> tuple[Targets, str, str | None]:

@@ -223,10 +223,13 @@ class AdminClient:
 
 def _fail(status: int, answer: Any) -> NoReturn:
     """Raise CommandFailed from a problem document (RFC 9457): `title`, `detail`, and `hint`, a member of ours."""
+    # What has no answer to word, `serve` above all, imports the errors of this module.
+    from mayflydb.admin.hints import hint_in, word_hint
+
     problem = answer if isinstance(answer, dict) else {}
     parts = [str(problem[name]) for name in ("title", "detail") if problem.get(name)]
     message = ": ".join(parts) or f"the server answered {status}"
-    raise CommandFailed(message, hint=str(problem.get("hint") or ""), exit_code=_EXIT_CODES.get(status, FAILED))
+    raise CommandFailed(message, hint=word_hint(hint_in(problem), "cli"), exit_code=_EXIT_CODES.get(status, FAILED))
 
 
 def admin_client(ctx: click.Context, timeout: float | None = None) -> AdminClient:

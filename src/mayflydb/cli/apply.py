@@ -9,6 +9,7 @@ from typing import Any
 import click
 import msgspec
 
+from mayflydb.admin.hints import hint_of, word_hint
 from mayflydb.cli.admin import CommandFailed, admin_client
 from mayflydb.cli.output import output_option, show
 from mayflydb.model.errors import MayflyError
@@ -42,7 +43,7 @@ def apply(ctx: click.Context, paths: tuple[Path, ...]) -> None:
                     records.setdefault(target, Counter()).update(counts)
                 differences |= {(row["target"], row["setting"]): row for row in answer["differences"]}
     except MayflyError as error:
-        raise CommandFailed(error.message, hint=str(error.detail.get("hint", ""))) from error
+        raise CommandFailed(error.message, hint=word_hint(hint_of(error), "cli")) from error
     except OSError as error:
         raise CommandFailed(f"{error.filename}: {error.strerror}") from error
     rows = [{"target": target, "result": result, **records.get(target, {})} for target, result in found.items()]

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from mayflydb.admin.hints import hint_of, word_hint
 from mayflydb.admin.operations import Admin
 from mayflydb.admin.problems import CONTENT_TYPE, STATUS, problem_of
 from mayflydb.admin.wires import Wires
@@ -68,7 +69,7 @@ def pages_app(admin: Admin, wires: Wires) -> ASGIApp:
             status, document = problem_of(error)
             return Response(document, status, media_type=CONTENT_TYPE)
         status, title = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
-        content = {"title": title, "detail": error.message, "hint": str(error.detail.get("hint", ""))}
+        content = {"title": title, "detail": error.message, "hint": word_hint(hint_of(error), "page")}
         return await shell.page(request, "error.html", content, status)
 
     async def answer_refusal(request: Request, error: Exception) -> Response:

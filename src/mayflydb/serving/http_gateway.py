@@ -9,7 +9,9 @@ from typing import Any
 
 import msgspec
 
+from mayflydb.admin.problems import hint_members
 from mayflydb.http.messages import Fields, Handler, Request, Response
+from mayflydb.model.hints import Hint
 from mayflydb.serving.login_pages import LINKS, LOGIN, LOGOUT, OPEN_PAGES, PAGES_PREFIX, LoginPages, is_own_page
 from mayflydb.serving.logins import Logins
 
@@ -189,9 +191,8 @@ class HttpGateway:
         if path in OPEN_PAGES and self._page:
             return _response(200, self._page, _HTML, _PAGE_HEADERS)
         if path not in CERTIFICATES and not self._is_admitted(authorization):
-            hint = "send the token that the server's log tells the place of: Authorization: Bearer ..."
             challenge = ((b"www-authenticate", b"Bearer"),)
-            return _refusal(401, "Not authenticated", "this server asks for a token", hint, challenge)
+            return _refusal(401, "Not authenticated", "this server asks for a token", Hint("token"), challenge)
         return await self._portal()(request)
 
     async def _ready(self) -> Response:
@@ -205,8 +206,7 @@ class HttpGateway:
     async def _answer_without_tls(self, request: Request) -> Response:
         if request.path in (LIVE, READY) and request.method in ("GET", "HEAD"):
             return await self._answer(request, None)
-        hint = "use https, or serve with --insecure"
-        return _refusal(403, "Refused", "this server is reached over TLS alone", hint)
+        return _refusal(403, "Refused", "this server is reached over TLS alone", Hint("tls"))
 
     async def _answer_unknown_host(self, request: Request, host: bytes | None, authorization: bytes | None) -> Response:
         """Answer a request with an unknown Host: probes of readiness get an answer without data, all others a refusal."""
@@ -239,14 +239,14 @@ async def _answer_starting(request: Request) -> Response:
     return _response(503, msgspec.json.encode(body), headers=((b"retry-after", b"1"),))
 
 
-def _refusal(status: int, title: str, detail: str, hint: str = "", headers: Fields = ()) -> Response:
+def _refusal(status: int, title: str, detail: str, hint: Hint | str = "", headers: Fields = ()) -> Response:
     """A problem document that also has the members that Cosmos DB's clients read."""
     body = {
         "type": "about:blank",
         "title": title,
         "status": status,
         "detail": detail,
-        "hint": hint,
+        **hint_members(hint),
         "code": "Forbidden" if status == 403 else "Unauthorized",
         "message": f"{detail}; {hint}" if hint else detail,
     }

@@ -16,9 +16,10 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
+from mayflydb.admin.hints import hint_in
 from mayflydb.admin.problems import STATUS
 from mayflydb.announcement import Announcement, StartFailed
-from mayflydb.embedded import ServerHandle, instant_of
+from mayflydb.embedded import ServerHandle, instant_of, with_hint
 from mayflydb.model.durations import parse_instant
 from mayflydb.model.errors import BadRequest, Forbidden, MayflyError, Unavailable
 from mayflydb.model.instant import Instant, to_rfc3339
@@ -56,7 +57,7 @@ class RemoteControls:
         if status >= 300:
             problem = found if isinstance(found, dict) else {}
             kind = _KINDS.get(status, MayflyError)
-            raise kind(str(problem.get("detail", status)), hint=str(problem.get("hint", "")))
+            raise with_hint(kind(str(problem.get("detail", status)), hint=hint_in(problem)))
         return dict(found)
 
     def send(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:

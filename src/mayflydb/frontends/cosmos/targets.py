@@ -21,6 +21,7 @@ from mayflydb.frontends.cosmos.partition_key import (
 )
 from mayflydb.frontends.cosmos.rules import rules_of
 from mayflydb.model.errors import BadRequest, Conflict, MayflyError, NotFound, OutcomeUnknown, Unavailable
+from mayflydb.model.hints import Hint
 from mayflydb.model.record import Record
 
 UNDEFINED: Final = parse_header("[{}]")[0]
@@ -66,9 +67,7 @@ class CosmosTargets:
     def propose(self, database: str, container: Node, change: Change) -> Proposal:
         """Return the rules of another `defaultTtl`, and the current default."""
         if not change.of_default:
-            raise BadRequest(
-                "a container has one default and no TTL indexes", hint="leave --index and --field (index, field) out"
-            )
+            raise BadRequest("a container has one default and no TTL indexes", hint=Hint("no-index-in-container"))
         return Proposal(rules_of(change.seconds), self.default_ttl(container))
 
     async def apply_change(self, database: str, container: Node, change: Change) -> None:
@@ -108,9 +107,7 @@ class CosmosTargets:
         key = id.encode("utf-8", "surrogatepass")
         if pk is None:
             if definition.segments != (("id",),):
-                raise BadRequest(
-                    f"the partition key {', '.join(definition.paths)} is needed", hint="add --pk VALUE (pk=VALUE)"
-                )
+                raise BadRequest(f"the partition key {', '.join(definition.paths)} is needed", hint=Hint("pk-needed"))
             return [(definition.logical_partition((id,)), key)]
         return [(definition.logical_partition(values), key) for values in _possible_keys(definition, pk)]
 
@@ -134,7 +131,7 @@ def _possible_keys(definition: PartitionKeyDefinition, pk: str) -> list[KeyValue
     if count == 1:
         readings.append((pk,))
     if not readings:
-        raise BadRequest(f"the partition key has {count} parts", hint='write --pk (pk) as a JSON array: ["a","b"]')
+        raise BadRequest(f"the partition key has {count} parts", hint=Hint("pk-parts"))
     return readings
 
 

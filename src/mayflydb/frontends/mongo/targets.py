@@ -10,6 +10,7 @@ from mayflydb.engine.catalog import Node
 from mayflydb.engine.proposals import Change, Proposal
 from mayflydb.expiry.rules import Cause
 from mayflydb.model.errors import BadRequest, Unsupported
+from mayflydb.model.hints import Hint
 from mayflydb.model.record import Record
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class MongoTargets:
     def find_identities(self, container: Node, id: str, pk: str | None) -> list[tuple[bytes, bytes]]:
         """(partition, key) of each document that an id may mean: extended JSON, an ObjectId's 24 digits, or plain text."""
         if pk is not None:
-            raise BadRequest("documents of MongoDB have no partition key", hint="leave --pk (pk) out")
+            raise BadRequest("documents of MongoDB have no partition key", hint=Hint("no-pk"))
         found: list[tuple[bytes, bytes]] = _ttl_reports().find_identities(id)
         return found
 
@@ -98,7 +99,7 @@ class MongoTargets:
     async def apply_change(self, database: str, container: Node, change: Change) -> None:
         """Create, change or drop a TTL index, by the commands that a client would send."""
         if self._caller is None:
-            raise Unsupported("MongoDB is not served here", hint="serve with --mongo-port")
+            raise Unsupported("MongoDB is not served here", hint=Hint("no-mongo"))
         contract, caller = self._contract(database, container), self._caller()
         resolved = _ttl_reports().resolve_index(container, change, contract)
         for command in _ttl_reports().build_commands(container.name, resolved, contract):

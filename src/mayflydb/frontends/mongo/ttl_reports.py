@@ -23,6 +23,7 @@ from mayflydb.frontends.mongo.contracts import Contract
 from mayflydb.frontends.mongo.indexing import expiring_indexes
 from mayflydb.frontends.mongo.rules import date_rule, ts_rule
 from mayflydb.model.errors import BadRequest, NotFound
+from mayflydb.model.hints import Hint
 from mayflydb.model.instant import to_rfc3339
 from mayflydb.model.record import IGNORED, Record
 from mayflydb.query.mongo.extended_json import encode_pairs, parse_json
@@ -121,7 +122,7 @@ def resolve_index(node: Node, change: Change, contract: Contract) -> IndexChange
         raise BadRequest(f"{collection.name} is a view: nothing dies there")
     if change.of_default:
         if contract.profile == "native":
-            raise BadRequest("_ts is a field as any other in the profile native", hint="name an index or a field")
+            raise BadRequest("_ts is a field as any other in the profile native", hint=Hint("ttl-index"))
         change = msgspec.structs.replace(change, field=TS_FIELD)
     before = _find_index(collection, change)
     if before is None and change.seconds is None:
@@ -156,7 +157,7 @@ def _find_index(collection: Collection, change: Change) -> IndexSpec | None:
             if spec.name == change.index:
                 return spec
         names = ", ".join(spec.name for spec in specs)
-        raise NotFound(f"{collection.name} has no index {change.index}", hint=f"it has {names}; or name a field")
+        raise NotFound(f"{collection.name} has no index {change.index}", hint=Hint("no-such-index", {"names": names}))
     # Of several indexes on the field, a TTL index has priority.
     fitting = [
         spec for spec in specs if len(spec.key) == 1 and spec.key[0][0] == change.field and spec.kind == "ordered"

@@ -10,6 +10,7 @@ from mayflydb.engine.catalog import Node
 from mayflydb.engine.proposals import Change, Proposal
 from mayflydb.expiry.rules import Cause
 from mayflydb.model.errors import BadRequest, Unsupported
+from mayflydb.model.hints import Hint
 from mayflydb.model.record import Record
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class YdbTargets:
     def find_identities(self, container: Node, id: str, pk: str | None) -> list[tuple[bytes, bytes]]:
         """Return the (partition, key) pairs of a row whose key is written as in `decode_identity`."""
         if pk is not None:
-            raise BadRequest("tables of YDB have no partition key", hint="leave --pk (pk) out")
+            raise BadRequest("tables of YDB have no partition key", hint=Hint("no-pk"))
         found: list[tuple[bytes, bytes]] = _reports().parse_identities(container, id)
         return found
 
@@ -78,7 +79,7 @@ class YdbTargets:
         """Change the TTL of a table, as ALTER TABLE does."""
         schemes = self._schemes()
         if schemes is None:
-            raise Unsupported("YDB is not served here", hint="serve with --ydb-port")
+            raise Unsupported("YDB is not served here", hint=Hint("no-ydb"))
         await _reports().change_ttl(schemes, database, container, change)
 
     @staticmethod

@@ -24,6 +24,7 @@ from mayflydb.frontends.ydb.tables import StoredColumn, TableBody, TtlSettings, 
 from mayflydb.frontends.ydb.ttl_columns import anchor_of
 from mayflydb.model.durations import format_iso
 from mayflydb.model.errors import BadRequest, NotFound
+from mayflydb.model.hints import Hint
 from mayflydb.model.instant import SECOND, to_rfc3339
 from mayflydb.model.record import Record
 from mayflydb.query.yql.keys import decode_key, encode_key
@@ -96,7 +97,7 @@ def _resolve_column(body: TableBody, change: Change) -> StoredColumn:
     """Return the column that a change names. BadRequest or NotFound if there is no such column."""
     name = change.field or change.index or (None if body.ttl is None else body.ttl.column)
     if name is None:
-        raise BadRequest("the table has no TTL column", hint="name one: --column COLUMN (field=COLUMN)")
+        raise BadRequest("the table has no TTL column", hint=Hint("ttl-column"))
     column = next((each for each in body.columns if each.name == name), None)
     if column is None:
         raise NotFound(f"there is no column {name}")
@@ -113,7 +114,7 @@ def _resolve_unit(body: TableBody, column: StoredColumn, change: Change) -> Unit
         units: tuple[Unit, ...] = get_args(Unit)
         unit = next((each for each in units if each == change.unit), None)
         if unit is None or not is_number:
-            hint = f"one of {', '.join(units)}" if is_number else "leave unit out"
+            hint = Hint("units", {"names": ", ".join(units).lower()}) if is_number else Hint("no-unit")
             raise BadRequest(f"{column.name} is {column.type}: it does not count in {change.unit}", hint=hint)
         return unit
     if body.ttl is not None and body.ttl.column == column.name:

@@ -21,6 +21,7 @@ import apsw
 
 from mayflydb.clock import monotonic_us
 from mayflydb.model.errors import BadRequest, Conflict, Corrupt, NotFound, OutOfSpace, Overloaded, TooLarge, Unavailable
+from mayflydb.model.hints import Hint
 from mayflydb.model.instant import SECOND
 from mayflydb.model.snapshots import SavedSnapshot
 from mayflydb.store.interface import CatalogRow
@@ -405,7 +406,7 @@ class SqliteSnapshots:
     def _find(self, name: str) -> SavedSnapshot:
         size = self._places.sizes().get(name)
         if size is None:
-            raise NotFound(f"there is no snapshot {name}", hint="mayfly snapshot list names all of them")
+            raise NotFound(f"there is no snapshot {name}", hint=Hint("no-snapshot"))
         try:
             connection = self._places.connect(name)
             try:
@@ -421,8 +422,7 @@ class SqliteSnapshots:
             raise BadRequest(f"{name!r} is no name of a snapshot", hint=hint)
         sizes = self._places.sizes()
         if name not in sizes and len(sizes) >= MAX_SNAPSHOTS:
-            hint = "delete one: mayfly snapshot delete"
-            raise Conflict(f"there are {MAX_SNAPSHOTS} snapshots, which is the limit", hint=hint)
+            raise Conflict(f"there are {MAX_SNAPSHOTS} snapshots, which is the limit", hint=Hint("too-many-snapshots"))
         room = self._places.room()
         if size > room:
             raise OutOfSpace(f"a snapshot takes {size} bytes, and there is room for {max(0, room)}")
@@ -486,7 +486,7 @@ class SqliteSnapshots:
 
     def _remove(self, name: str) -> None:
         if name not in self._places.sizes():
-            raise NotFound(f"there is no snapshot {name}", hint="mayfly snapshot list names all of them")
+            raise NotFound(f"there is no snapshot {name}", hint=Hint("no-snapshot"))
         self._places.remove(name)
 
 
