@@ -7,7 +7,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from playwright.sync_api import Browser, BrowserContext, Page
+from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize
+
+WIDE: ViewportSize = {"width": 1280, "height": 900}
+NARROW: ViewportSize = {"width": 390, "height": 844}
+
+_RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+_NARROW_RULES = ["color-contrast", "link-in-text-block", "target-size"]
+"""What another width and other colours can change."""
+
+_AXE = "async (only) => (await axe.run({resultTypes: ['violations'], preload: false, runOnly: only})).violations"
 
 
 class Lent:
@@ -66,3 +75,28 @@ class Watched:
     def _seen(self, url: str) -> None:
         if not url.startswith(self.base + "/"):
             self.strangers.append(url)
+
+
+def faults(page: Page, axe: str) -> list[str]:
+    """What axe says, with the element it says it of, and which windows are too narrow: in a wide and light window, and in a
+    narrow and dark one.
+    """
+    # Run as the debugger does it, which the page's own rules for scripts do not concern.
+    page.evaluate(axe)
+    found = []
+    for window, rules in ((WIDE, _RULES), (NARROW, _NARROW_RULES)):
+        page.set_viewport_size(window)
+        page.emulate_media(color_scheme="light" if window is WIDE else "dark")
+        # The editor takes the colours of the other scheme with the next frame.
+        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        for each in page.evaluate(_AXE, rules):
+            found += [f"{window['width']}: {each['id']}: {node['html'][:160]}" for node in each["nodes"]]
+        found += [f"{window['width']}: scrolled to the side"] * is_scrolled(page)
+    page.set_viewport_size({"width": 320, "height": 640})
+    found += ["320: scrolled to the side"] * is_scrolled(page)
+    page.set_viewport_size(WIDE)
+    return found
+
+
+def is_scrolled(page: Page) -> bool:
+    return bool(page.evaluate("() => document.documentElement.scrollWidth > innerWidth"))

@@ -8,8 +8,7 @@ from playwright.sync_api import expect
 
 from mayflydb.embedded import RunningServer
 from mayflydb.portal import finding
-from portal.browsing import Watched
-from portal.test_accessibility import faults
+from portal.browsing import Watched, faults
 from portal.visitor import Visitor
 
 pytestmark = pytest.mark.parametrize("store", ["memory"], indirect=True, scope="session")

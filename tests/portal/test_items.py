@@ -119,7 +119,7 @@ def test_containers_and_databases(shop: DatabaseProxy, visitor: Visitor) -> None
     assert visitor.post("/_explorer/cosmos/made/c/delete", {"confirm": "made"}).status == 400
     page = visitor.post("/_explorer/cosmos/made/c/delete", {"confirm": "c"})
     assert page.text(SAID) == "Successfully deleted container c"
-    page = visitor.post("/_explorer/delete-database/made", {"confirm": "made"})
+    page = visitor.post("/_explorer/cosmos/made/delete-database", {"confirm": "made"})
     assert page.text(SAID) == "Successfully deleted database made" and "TreeNode:made" not in page.texts
 
 

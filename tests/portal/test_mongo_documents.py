@@ -151,10 +151,10 @@ def test_collections_and_databases(visitor: Visitor, client: MongoClient[dict[st
     page = visitor.post("/_explorer/mongo/made/c%2Fd/drop", {"confirm": "c/d"})
     assert page.text(SAID) == "Successfully deleted collection c/d"
     assert client.made.list_collection_names() == ["other"]
-    assert visitor.post("/_explorer/drop-database/made", {"confirm": "other"}).status == 400
-    page = visitor.post("/_explorer/drop-database/made", {"confirm": "made"})
+    assert visitor.post("/_explorer/mongo/made/drop-database", {"confirm": "other"}).status == 400
+    page = visitor.post("/_explorer/mongo/made/drop-database", {"confirm": "made"})
     assert page.text(SAID) == "Successfully deleted database made" and "made" not in client.list_database_names()
-    assert visitor.get("/_explorer/drop-database/made").status == 404
+    assert visitor.get("/_explorer/mongo/made/drop-database").status == 404
 
 
 def test_in_a_browser(client: MongoClient[dict[str, Any]], watched: Watched) -> None:

@@ -177,10 +177,10 @@ def test_a_read_only_session_sees_records_and_no_form(secured: RunningServer, br
     for page in ("items", "settings"):
         shown = browser("GET", f"/_explorer/cosmos/shop/c/{page}").body.decode()
         assert shown.count('method="post"') == 1 and 'action="/_explorer/logout"' in shown
-        assert '<fieldset class="locked" disabled>' in shown
+        assert "<button disabled" in shown and "<button name=" not in shown
         assert page == "settings" or "a&lt;form method=b" in shown
     browser.login()
-    assert 'class="locked"' not in browser("GET", "/_explorer/cosmos/shop/c/items").body.decode()
+    assert "<button disabled" not in browser("GET", "/_explorer/cosmos/shop/c/items").body.decode()
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Final, Literal
 from urllib.parse import urlencode
 
 from starlette.responses import RedirectResponse, Response
@@ -11,11 +11,15 @@ from mayflydb.admin.operations import Admin
 from mayflydb.engine.engine import Scope
 from mayflydb.model.record import IGNORED, Record
 from mayflydb.portal import words
-from mayflydb.portal.grid import PAGE, grid_row, parse_position
+from mayflydb.portal.grid import PAGE, Trail, grid_row, parse_position
 from mayflydb.portal.shell import Shell, Visit, json_response, keep_message
 
 MAX_DOCUMENTS_READ = 10_000
 """Documents that are read to find those whose `ttl` is ignored: no index leads to them, and a page must not read for minutes."""
+
+
+NOTHING: Final[tuple[list[Record], str | None]] = ([], None)
+"""The records of a page that shows them as a grid."""
 
 
 class RecordsPage:
@@ -54,10 +58,11 @@ class RecordsPage:
         said = f"A {'run' if self._kind == 'rows' else 'pass'} was made: {words.number(done['purged'])} purged"
         return keep_message(RedirectResponse(f"{visit.address}/{self._kind}", 303), said)
 
-    async def _read_page(self, visit: Visit) -> dict[str, Any]:
+    async def _read_page(self, visit: Visit, page: tuple[list[Record], str | None] | None = None) -> dict[str, Any]:
+        """Return what the page shows. `page`: its records and where the next page begins; None: of all records."""
         container = visit.container
         (row,) = (await self._admin.reports.list_containers(container.target))["targets"]
-        documents, following = await self._read_records(visit)
+        documents, following = page or await self._read_records(visit)
         now = await self._admin.engine.now()
         ignored, all_read = await self._find_ignored(visit) if row["ignored_ttl"] else ([], True)
         return {
@@ -75,7 +80,8 @@ class RecordsPage:
         return {"id": id, "ttl": details["own_ttl"], "why": details["ignored_ttl"]}
 
     async def _read_records(self, visit: Visit) -> tuple[list[Record], str | None]:
-        after, now = visit.request.query_params.get("after"), await self._admin.engine.now()
+        after = visit.request.query_params.get("after", Trail.of(visit.request).here)
+        now = await self._admin.engine.now()
         found: list[Record] = []
         position = None if after is None else parse_position(after)
         async for batch in self._admin.engine.scan(visit.container.node, Scope(), position, now):

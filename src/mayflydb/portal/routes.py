@@ -22,7 +22,7 @@ from mayflydb.portal.events import EventsPage
 from mayflydb.portal.finding import FindPage
 from mayflydb.portal.mongo.routes import mongo_routes
 from mayflydb.portal.overview import OverviewPage
-from mayflydb.portal.shell import Shell
+from mayflydb.portal.shell import OVERVIEW, OVERVIEW_TWIN, Shell
 from mayflydb.portal.snapshots import SnapshotsPage
 from mayflydb.portal.static import Static
 from mayflydb.portal.ydb.routes import ydb_routes
@@ -40,8 +40,8 @@ def pages_app(admin: Admin, wires: Wires) -> ASGIApp:
         return static.answer(request, request.path_params["name"])
 
     routes = [
-        *(Route(path, overview.show) for path in ("/", "/_explorer/", "/_explorer/index.html")),
-        Route("/_explorer/index.json", overview.show_json),
+        *(Route(path, overview.show) for path in OVERVIEW),
+        Route(OVERVIEW_TWIN, overview.show_json),
         Route("/_explorer/find", find.show),
         Route("/_explorer/find.json", find.show_json),
         Route("/_explorer/due", overview.show_due),

@@ -37,12 +37,15 @@ HEADERS = {
     "cache-control": "no-store",
 }
 EDITOR = "vendor/editor.js"
+OVERVIEW = ("/", "/_explorer/", "/_explorer/index.html")
+OVERVIEW_TWIN, TWIN = "/_explorer/index.json", ".json"
 MESSAGE_COOKIE = "mayfly-said"
 """The cookie that carries one message over the redirect after a form."""
 
 _CHANGING_FORM = re.compile(
     r'<form\b(?=[^>]*\bmethod="post")(?![^>]*\baction="/_explorer/logout")[^>]*>(.*?)</form>', re.DOTALL
 )
+_CONTROL = re.compile(r"<(input|button|select|textarea)\b")
 
 
 class Visit(msgspec.Struct, frozen=True):
@@ -121,10 +124,13 @@ class Shell:
         *,
         large: bool = False,
     ) -> Response:
-        """Render a page. `said`: the message at its head; empty: the message that the last form left in a cookie.
+        """Render a page, or its content as JSON where the path ends with `.json`.
 
-        `large`: it has many lines, and is rendered on a thread.
+        `said`: the message at its head; empty: the message that the last form left in a cookie. `large`: the page has many lines,
+        and is rendered on a thread.
         """
+        if request.url.path.endswith(TWIN):
+            return json_response(content, status)
         kept = unquote(request.cookies.get(MESSAGE_COOKIE, ""))
         # The styles that the editor makes while it runs carry this word; no other style of a page is accepted.
         nonce = secrets.token_urlsafe(16)
@@ -135,7 +141,9 @@ class Shell:
             "clock": await self.clock(),
             "trees": await self._trees(),
             "here": request.url.path,
+            "overview": OVERVIEW,
             "again": request.url.path + (f"?{request.url.query}" if request.url.query else ""),
+            "twin": _twin_address(request) if request.method == "GET" and status < 400 else "",
             "said": said or kept,
             "session": request.scope.get("mayfly.role", ""),
             "may_write": request.scope.get("mayfly.role") != "read-only",
@@ -193,7 +201,8 @@ def lock_forms(page: str) -> str:
 
     Forms are not nested, and stored texts are escaped, so that no text of a record looks like a form.
     """
-    return _CHANGING_FORM.sub(r'<fieldset class="locked" disabled>\1</fieldset>', page)
+    # Not by a disabled fieldset: what scrolls in it would count as disabled too.
+    return _CHANGING_FORM.sub(lambda form: "<div>" + _CONTROL.sub(r"<\1 disabled", form[1]) + "</div>", page)
 
 
 def _describe_jump(jump: Jump) -> dict[str, str]:
@@ -238,9 +247,15 @@ def container_address(space: str, database: str, container: str) -> str:
     return f"/_explorer/{space}/{'/'.join(parts)}"
 
 
-def json_response(document: Any) -> Response:
+def _twin_address(request: Request) -> str:
+    """Return the address of the same page as JSON."""
+    path = OVERVIEW_TWIN if request.url.path in OVERVIEW else request.url.path + TWIN
+    return f"{path}?{request.url.query}" if request.url.query else path
+
+
+def json_response(document: Any, status: int = 200) -> Response:
     """Return the JSON form of a page."""
-    return Response(msgspec.json.encode(document), headers=HEADERS, media_type="application/json")
+    return Response(msgspec.json.encode(document), status, headers=HEADERS, media_type="application/json")
 
 
 def keep_message(response: Response, said: str) -> Response:

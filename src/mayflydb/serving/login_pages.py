@@ -36,9 +36,9 @@ _HEADERS: Final[Fields] = (
 )
 _HOW: Final = (
     "<p>This server asks for a login. Its administrator prints a link, which is valid once, for 5 minutes:</p>"
-    "<pre>mayfly --url {url} token</pre>"
+    "<p><code>mayfly --url {url} token</code></p>"
     "<p>For a person who may look but change nothing:</p>"
-    "<pre>mayfly --url {url} token --role read-only</pre>"
+    "<p><code>mayfly --url {url} token --role read-only</code></p>"
 )
 
 

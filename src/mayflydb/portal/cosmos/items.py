@@ -142,10 +142,15 @@ class ItemsPage:
 
     async def show_json(self, visit: Visit) -> Response:
         """The same as JSON. `complete`: False where more items would expire, or may."""
-        if (wanted := visit.request.query_params.get("would")) is not None:
+        query = visit.request.query_params
+        if (wanted := query.get("would")) is not None:
             rows, complete = await self._find_expiring(visit, wanted)
             return json_response({"items": rows, "after": None, "complete": complete})
-        rows, following = await self._rows(visit, visit.request.query_params.get("after"))
+        here = query.get("after", Trail.of(visit.request).here)
+        if asked := {name: query[name] for name in ("filter", "sort") if query.get(name)}:
+            rows, following, _, _ = await self._query(visit, asked, (), here)
+        else:
+            rows, following = await self._rows(visit, here)
         return json_response({"items": rows, "after": following})
 
     async def show_item(self, visit: Visit) -> Response:

@@ -118,7 +118,7 @@ class Panels:
     ) -> Response:
         await self._admin.targets.resolve_node(f"cosmos:{quote(database, safe='', errors='surrogatepass')}")
         if container is None:
-            address = f"/_explorer/delete-database/{quote(database, safe='', errors='surrogatepass')}"
+            address = f"/_explorer/cosmos/{quote(database, safe='', errors='surrogatepass')}/delete-database"
             drop = Drop(
                 "Delete Database", address, (), database, "Confirm by typing the database id", f"The database {DELETED}",
                 "/_explorer/", "DeleteDatabaseConfirmationPanel", errors=errors,

@@ -17,8 +17,11 @@ from mayflydb.portal.cosmos.panels import Panels
 from mayflydb.portal.cosmos.query import ItemQueries, query_place
 from mayflydb.portal.cosmos.settings import SettingsPage
 from mayflydb.portal.forms import read_form
+from mayflydb.portal.paths import Endpoint, page_routes
 from mayflydb.portal.querying import QueryPage
 from mayflydb.portal.shell import PageHandler, Shell, Visit
+
+BASE = "/_explorer/cosmos/{database}/{container}"
 
 
 def cosmos_routes(admin: Admin, shell: Shell, cosmos: Cosmos) -> Iterator[Route]:
@@ -40,33 +43,28 @@ def cosmos_routes(admin: Admin, shell: Shell, cosmos: Cosmos) -> Iterator[Route]
     async def submit(visit: Visit) -> Response:
         return await settings.submit(visit, await read_form(visit.request))
 
-    def page(name: str, answer: PageHandler, method: str = "GET") -> Route:
+    def visit(answer: PageHandler) -> Endpoint:
         async def answer_page(request: Request) -> Response:
             database, container = request.path_params["database"], request.path_params["container"]
             target = await admin.targets.resolve_names("cosmos", database, container)
             return await answer(Visit(request, target, database))
 
-        return Route(f"/_explorer/cosmos/{{database}}/{{container}}/{name}", answer_page, methods=[method])
+        return answer_page
 
-    yield page("items", items.show)
-    yield page("items.json", items.show_json)
-    yield page("item", items.show_item)
-    yield page("item.json", items.show_item_json)
-    yield page("items", changes.choose, "POST")
-    yield page("item", changes.submit, "POST")
-    yield page("new-item", changes.show_new)
-    yield page("new-item", changes.submit_new, "POST")
-    yield page("upload", changes.show_upload)
-    yield page("upload", changes.submit_upload, "POST")
-    yield page("query", show_query)
-    yield page("query", submit_query, "POST")
-    yield page("query.json", show_query_json)
-    yield page("delete", panels.show_delete)
-    yield page("delete", panels.submit_delete, "POST")
-    yield Route("/_explorer/new-container", panels.show_new)
-    yield Route("/_explorer/new-container", panels.submit_new, methods=["POST"])
-    yield Route("/_explorer/delete-database/{database}", panels.show_delete_database)
-    yield Route("/_explorer/delete-database/{database}", panels.submit_delete_database, methods=["POST"])
-    yield page("settings", settings.show)
-    yield page("settings", submit, "POST")
-    yield page("settings.json", settings.show_json)
+    def page(name: str, show: PageHandler, twin: PageHandler, submit: PageHandler | None = None) -> Iterator[Route]:
+        return page_routes(f"{BASE}/{name}", visit(show), visit(twin), None if submit is None else visit(submit))
+
+    yield from page("items", items.show, items.show_json, changes.choose)
+    yield from page("item", items.show_item, items.show_item_json, changes.submit)
+    yield from page("new-item", changes.show_new, changes.show_new, changes.submit_new)
+    yield from page("upload", changes.show_upload, changes.show_upload, changes.submit_upload)
+    yield from page("query", show_query, show_query_json, submit_query)
+    yield from page("delete", panels.show_delete, panels.show_delete, panels.submit_delete)
+    yield from page_routes("/_explorer/new-container", panels.show_new, panels.show_new, panels.submit_new)
+    yield from page_routes(
+        "/_explorer/cosmos/{database}/delete-database",
+        panels.show_delete_database,
+        panels.show_delete_database,
+        panels.submit_delete_database,
+    )
+    yield from page("settings", settings.show, settings.show_json, submit)

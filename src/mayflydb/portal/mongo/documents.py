@@ -27,10 +27,10 @@ from mayflydb.portal.grid import (
     grid_row,
     parse_position,
 )
-from mayflydb.portal.mongo.collection import CollectionDocuments, id_of, id_text, name_id
-from mayflydb.portal.records import RecordsPage
+from mayflydb.portal.mongo.collection import CollectionDocuments, id_of, id_text, name_id, require_mongo
+from mayflydb.portal.records import NOTHING, RecordsPage
 from mayflydb.portal.results import shorten
-from mayflydb.portal.shell import Shell, Visit
+from mayflydb.portal.shell import Shell, Visit, json_response
 from mayflydb.query.mongo.extended_json import TEXT, Encoded, fields_of, format_value
 from mayflydb.query.mongo.raw import ARRAY, EMBEDDED
 
@@ -62,7 +62,7 @@ class DocumentsPage(RecordsPage):
 
     async def show(self, visit: Visit) -> Response:
         """Show a page of the grid, the TTL indexes, and the documents whose ttl is ignored."""
-        content = self._content(visit, await self._read_page(visit))
+        content = self._content(visit, await self._read_page(visit, None if self._mongo is None else NOTHING))
         view, problem, status = None, "", 200
         if self._mongo is not None:
             view, problem, status = await self._view(visit, self._mongo)
@@ -70,6 +70,16 @@ class DocumentsPage(RecordsPage):
         kept = {name: query[name] for name in ("filter", "sort") if query.get(name)}
         content |= {"view": view, "export": urlencode(kept, errors="replace")}
         return await self._shell.page(visit.request, self._template, content, status, problem, large=True)
+
+    async def show_json(self, visit: Visit) -> Response:
+        """The same as JSON. A page that is filtered or sorted goes on behind a number of documents."""
+        query = visit.request.query_params
+        filter, sort = query.get("filter", ""), query.get("sort", "")
+        if not (filter.strip() or sort):
+            return await super().show_json(visit)
+        here = query.get("after", Trail.of(visit.request).here)
+        collection = CollectionDocuments(require_mongo(self._mongo), visit)
+        return json_response(await self._read_page(visit, await self._find(visit, collection, filter, sort, here)))
 
     async def _view(self, visit: Visit, mongo: Mongo) -> tuple[GridView, str, int]:
         query, trail = visit.request.query_params, Trail.of(visit.request)

@@ -93,7 +93,7 @@ class CollectionPanels:
         name = request.path_params["database"]
         await self._admin.targets.resolve_node(self._admin.targets.name("mongo", name))
         drop = Drop(
-            "Delete Database", f"/_explorer/drop-database/{quote(name, safe='', errors='surrogatepass')}", (), name,
+            "Delete Database", f"/_explorer/mongo/{quote(name, safe='', errors='surrogatepass')}/drop-database", (), name,
             "Confirm by typing the name of the database",
             "The database is dropped with all of its collections, and cannot be brought back.",
             "/_explorer/", "DeleteDatabaseConfirmationPanel", errors=[error] if error else (),

@@ -16,7 +16,10 @@ from mayflydb.portal.mongo.documents import DocumentsPage
 from mayflydb.portal.mongo.indexes import IndexesPage
 from mayflydb.portal.mongo.panels import CollectionPanels
 from mayflydb.portal.mongo.query import MongoQueries
+from mayflydb.portal.paths import Endpoint, page_routes
 from mayflydb.portal.shell import PageHandler, Shell, Visit
+
+BASE = "/_explorer/mongo/{database}/{collection:path}"
 
 
 def mongo_routes(admin: Admin, shell: Shell, mongo: Mongo | None) -> Iterator[Route]:
@@ -37,35 +40,30 @@ def mongo_routes(admin: Admin, shell: Shell, mongo: Mongo | None) -> Iterator[Ro
     async def submit(visit: Visit) -> Response:
         return await indexes.submit(visit, await read_form(visit.request))
 
-    def page(name: str, answer: PageHandler, method: str = "GET") -> Route:
+    def visit(answer: PageHandler) -> Endpoint:
         async def answer_page(request: Request) -> Response:
             database, collection = request.path_params["database"], request.path_params["collection"]
             target = await admin.targets.resolve_names("mongo", database, collection)
             return await answer(Visit(request, target, database))
 
-        return Route(f"/_explorer/mongo/{{database}}/{{collection:path}}/{name}", answer_page, methods=[method])
+        return answer_page
 
-    yield page("documents", documents.show)
-    yield page("documents", changes.choose, "POST")
-    yield page("documents.json", documents.show_json)
-    yield page("document", changes.show)
-    yield page("document", changes.submit, "POST")
-    yield page("document.json", changes.show_json)
-    yield page("new-document", changes.show_new)
-    yield page("new-document", changes.submit_new, "POST")
-    yield page("upload", changes.show_upload)
-    yield page("upload", changes.submit_upload, "POST")
-    yield page("export", changes.export)
-    yield page("drop", panels.show_drop)
-    yield page("drop", panels.submit_drop, "POST")
-    yield Route("/_explorer/new-collection", panels.show_new)
-    yield Route("/_explorer/new-collection", panels.submit_new, methods=["POST"])
-    yield Route("/_explorer/drop-database/{database}", panels.show_drop_database)
-    yield Route("/_explorer/drop-database/{database}", panels.submit_drop_database, methods=["POST"])
-    yield page("pass", documents.run_pass, "POST")
-    yield page("indexes", indexes.show)
-    yield page("indexes", submit, "POST")
-    yield page("indexes.json", indexes.show_json)
-    yield page("query", show_query)
-    yield page("query", submit_query, "POST")
-    yield page("query.json", show_query_json)
+    def page(name: str, show: PageHandler, twin: PageHandler, submit: PageHandler | None = None) -> Iterator[Route]:
+        return page_routes(f"{BASE}/{name}", visit(show), visit(twin), None if submit is None else visit(submit))
+
+    yield from page("documents", documents.show, documents.show_json, changes.choose)
+    yield from page("document", changes.show, changes.show_json, changes.submit)
+    yield from page("new-document", changes.show_new, changes.show_new, changes.submit_new)
+    yield from page("upload", changes.show_upload, changes.show_upload, changes.submit_upload)
+    yield Route(f"{BASE}/export", visit(changes.export))
+    yield from page("drop", panels.show_drop, panels.show_drop, panels.submit_drop)
+    yield from page_routes("/_explorer/new-collection", panels.show_new, panels.show_new, panels.submit_new)
+    yield from page_routes(
+        "/_explorer/mongo/{database}/drop-database",
+        panels.show_drop_database,
+        panels.show_drop_database,
+        panels.submit_drop_database,
+    )
+    yield Route(f"{BASE}/pass", visit(documents.run_pass), methods=["POST"])
+    yield from page("indexes", indexes.show, indexes.show_json, submit)
+    yield from page("query", show_query, show_query_json, submit_query)

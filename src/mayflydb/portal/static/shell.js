@@ -8,14 +8,12 @@ wide.addEventListener("change", () => {
   menu.open = wide.matches;
 });
 
-// The tree by keyboard, as trees are used: up and down go through what is shown, left closes, right opens, Enter follows.
-const tree = document.querySelector("[role=tree]");
-
+// Each tree by keyboard, as trees are used: up and down go through what is shown, left closes, right opens, Enter follows.
 function own(item) {
   return item.matches(".node") ? item : item.querySelector(":scope > .node");
 }
 
-function shown() {
+function shown(tree) {
   return [...tree.querySelectorAll("[role=treeitem]")].filter((item) => own(item).offsetParent !== null);
 }
 
@@ -23,14 +21,14 @@ function toggle(item, open) {
   if (item.hasAttribute("aria-expanded")) item.setAttribute("aria-expanded", String(open));
 }
 
-function focus(item) {
+function focus(tree, item) {
   for (const each of tree.querySelectorAll("[role=treeitem]")) each.tabIndex = -1;
   item.tabIndex = 0;
   item.focus();
 }
 
-function step(item, key) {
-  const items = shown();
+function step(tree, item, key) {
+  const items = shown(tree);
   const at = items.indexOf(item);
   const open = item.getAttribute("aria-expanded");
   if (key === "ArrowDown") return items[at + 1];
@@ -53,17 +51,17 @@ function step(item, key) {
   return item;
 }
 
-if (tree) {
+for (const tree of document.querySelectorAll("[role=tree]")) {
   // One stop for Tab; without this script the links are stops of their own.
   for (const each of tree.querySelectorAll("[role=treeitem], a")) each.tabIndex = -1;
   const current = tree.querySelector("[aria-current]") ?? tree.querySelector("[role=treeitem]");
   current.tabIndex = 0;
   tree.addEventListener("keydown", (event) => {
     if (event.altKey || event.ctrlKey || event.metaKey) return;
-    const next = step(event.target.closest("[role=treeitem]"), event.key);
+    const next = step(tree, event.target.closest("[role=treeitem]"), event.key);
     if (next === undefined && !event.key.startsWith("Arrow")) return;
     event.preventDefault();
-    if (next) focus(next);
+    if (next) focus(tree, next);
   });
   tree.addEventListener("click", (event) => {
     const node = event.target.closest("[data-toggle]");

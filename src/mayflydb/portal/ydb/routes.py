@@ -12,12 +12,15 @@ from starlette.routing import Route
 from mayflydb.admin.operations import Admin
 from mayflydb.admin.wires import Ydb
 from mayflydb.portal.forms import read_form
+from mayflydb.portal.paths import Endpoint, page_routes
 from mayflydb.portal.querying import QueryPage
 from mayflydb.portal.shell import PageHandler, Shell, Visit
 from mayflydb.portal.ydb.creating import CreatePage
 from mayflydb.portal.ydb.editing import RowPages
 from mayflydb.portal.ydb.querying import YqlRunner, place_of
 from mayflydb.portal.ydb.rows import RowsPage
+
+BASE = "/_explorer/ydb/{path:path}"
 
 
 def ydb_routes(admin: Admin, shell: Shell, ydb: Ydb | None) -> Iterator[Route]:
@@ -28,6 +31,9 @@ def ydb_routes(admin: Admin, shell: Shell, ydb: Ydb | None) -> Iterator[Route]:
     async def show_query(visit: Visit) -> Response:
         return await queries.show(visit.request, place_of(visit.address, visit.database, visit.name))
 
+    async def show_query_json(visit: Visit) -> Response:
+        return await queries.show_json(place_of(visit.address, visit.database, visit.name))
+
     async def run_query(visit: Visit) -> Response:
         place = place_of(visit.address, visit.database, visit.name)
         return await queries.submit(visit.request, place, YqlRunner(one.caller(), visit.database))
@@ -35,29 +41,23 @@ def ydb_routes(admin: Admin, shell: Shell, ydb: Ydb | None) -> Iterator[Route]:
     async def submit(visit: Visit) -> Response:
         return await rows.submit(visit, await read_form(visit.request))
 
-    def page(name: str, answer: PageHandler, method: str = "GET") -> Route:
+    def visit(answer: PageHandler) -> Endpoint:
         async def answer_page(request: Request) -> Response:
             target = await admin.targets.resolve_container(f"ydb:/{quote(request.path_params['path'])}")
             return await answer(Visit(request, target, target.database))
 
-        return Route(f"/_explorer/ydb/{{path:path}}/{name}", answer_page, methods=[method])
+        return answer_page
 
-    yield page("rows", rows.show)
-    yield page("rows", submit, "POST")
-    yield page("rows.json", rows.show_json)
-    yield page("pass", rows.run_pass, "POST")
-    yield page("query", show_query)
-    yield page("query", run_query, "POST")
-    yield page("row", one.show)
-    yield page("row", one.save, "POST")
-    yield page("row.json", one.show_json)
-    yield page("new", one.show_new)
-    yield page("new", one.save_new, "POST")
-    yield page("delete", one.delete_picked, "POST")
-    yield page("upload", one.show_upload)
-    yield page("upload", one.upload, "POST")
-    yield page("export", one.export)
-    yield page("drop", one.show_drop)
-    yield page("drop", one.drop, "POST")
-    yield Route("/_explorer/ydb/{database}/new-table", creating.show)
-    yield Route("/_explorer/ydb/{database}/new-table", creating.submit, methods=["POST"])
+    def page(name: str, show: PageHandler, twin: PageHandler, submit: PageHandler | None = None) -> Iterator[Route]:
+        return page_routes(f"{BASE}/{name}", visit(show), visit(twin), None if submit is None else visit(submit))
+
+    yield from page("rows", rows.show, rows.show_json, submit)
+    yield Route(f"{BASE}/pass", visit(rows.run_pass), methods=["POST"])
+    yield from page("query", show_query, show_query_json, run_query)
+    yield from page("row", one.show, one.show_json, one.save)
+    yield from page("new", one.show_new, one.show_new, one.save_new)
+    yield Route(f"{BASE}/delete", visit(one.delete_picked), methods=["POST"])
+    yield from page("upload", one.show_upload, one.show_upload, one.upload)
+    yield Route(f"{BASE}/export", visit(one.export))
+    yield from page("drop", one.show_drop, one.show_drop, one.drop)
+    yield from page_routes("/_explorer/ydb/{database}/new-table", creating.show, creating.show, creating.submit)

@@ -8,6 +8,8 @@ from urllib.parse import urlencode
 from mayflydb.admin.operations import Admin
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import Instant
+from mayflydb.model.record import Record
+from mayflydb.portal.forms import parse_whole_number
 from mayflydb.portal.grid import PAGE, GridActions, GridColumn, GridFilter, GridRow, GridView, Trail, grid_row
 from mayflydb.portal.results import format_cell
 from mayflydb.portal.shell import Visit
@@ -26,17 +28,13 @@ async def read_grid(admin: Admin, table: RowTable, visit: Visit) -> GridView:
     picked = query.getlist("column") or list(filter(None, query.get("columns", "").split(",")))
     chosen = [name for name in others if name in picked] or others[:SHOWN]
     rows: list[dict[str, Any]] = []
-    problem = ""
+    following, problem = None, ""
     try:
-        rows = await table.page(where, sort.removeprefix("-"), sort.startswith("-"), trail.here, PAGE + 1)
+        rows, following = await _read_rows(table, where, sort, trail.here)
     except MayflyError as error:
         problem = error.message
     kept = {"filter": where, "sort": sort, "columns": ",".join(chosen) if picked else ""}
     kept = {name: value for name, value in kept.items() if value}
-    following = None
-    if len(rows) > PAGE:
-        rows = rows[:PAGE]
-        following = str((trail.page) * PAGE) if sort else table.key_of(rows[-1])
     now, address = await admin.engine.now(), f"{visit.address}/rows"
     columns = [*table.key, *chosen]
     return GridView(
@@ -54,6 +52,35 @@ async def read_grid(admin: Admin, table: RowTable, visit: Visit) -> GridView:
     )
 
 
+async def read_records(admin: Admin, table: RowTable, visit: Visit) -> tuple[list[Record], str | None]:
+    """Return the records of the page that an address asks for, and where the next page begins."""
+    query = visit.request.query_params
+    here = query.get("after", Trail.of(visit.request).here)
+    rows, following = await _read_rows(table, query.get("filter", ""), query.get("sort", ""), here)
+    records = [await _find_record(admin, visit, table.key_of(row)) for row in rows]
+    # A row that was deleted since the query has no record.
+    return [record for record in records if record is not None], following
+
+
+async def _read_rows(
+    table: RowTable, where: str, sort: str, here: str | None
+) -> tuple[list[dict[str, Any]], str | None]:
+    """Return a page of rows. It begins behind a key, or, where it is sorted, behind a number of rows."""
+    rows = await table.page(where, sort.removeprefix("-"), sort.startswith("-"), here, PAGE + 1)
+    if len(rows) <= PAGE:
+        return rows, None
+    return rows[:PAGE], str(parse_whole_number(here or "") + PAGE) if sort else table.key_of(rows[PAGE - 1])
+
+
+async def _find_record(admin: Admin, visit: Visit, key: str) -> Record | None:
+    container = visit.container
+    for place in container.front_end.find_identities(container.node, key_text(key), None):
+        record = await admin.engine.get_stored(container.node.id, *place)
+        if record is not None:
+            return record
+    return None
+
+
 def _column(name: str, sort: str, address: str, kept: dict[str, str]) -> GridColumn:
     order: Literal["", "ascending", "descending"] = ""
     if sort.removeprefix("-") == name:
@@ -66,12 +93,10 @@ async def _line(
     admin: Admin, table: RowTable, visit: Visit, row: dict[str, Any], columns: list[str], now: Instant
 ) -> GridRow:
     key, container = table.key_of(row), visit.container
+    record = await _find_record(admin, visit, key)
     shown: dict[str, Any] = {"expires_in": "", "deadline": None, "text": ""}
-    for partition, encoded in container.front_end.find_identities(container.node, key_text(key), None):
-        record = await admin.engine.get_stored(container.node.id, partition, encoded)
-        if record is not None:
-            shown = grid_row(container, record, container.node.rules, now)
-            break
+    if record is not None:
+        shown = grid_row(container, record, container.node.rules, now)
     cells = [format_cell(row, name) for name in columns]
     address = f"{visit.address}/row?{urlencode({'key': key})}"
     return GridRow(key, address, cells, shown["expires_in"], shown["deadline"], shown["text"])

@@ -17,9 +17,9 @@ from mayflydb.model.errors import BadRequest, MayflyError
 from mayflydb.model.instant import SECOND
 from mayflydb.portal import forms
 from mayflydb.portal.forms import Outcome, describe_error
-from mayflydb.portal.records import RecordsPage
-from mayflydb.portal.shell import Shell, Visit, keep_message
-from mayflydb.portal.ydb.row_grid import read_grid
+from mayflydb.portal.records import NOTHING, RecordsPage
+from mayflydb.portal.shell import Shell, Visit, json_response, keep_message
+from mayflydb.portal.ydb.row_grid import read_grid, read_records
 from mayflydb.portal.ydb.table import RowTable
 
 UNITS = ("SECONDS", "MILLISECONDS", "MICROSECONDS", "NANOSECONDS")
@@ -48,6 +48,14 @@ class RowsPage(RecordsPage):
         """Show the table as it is stored."""
         return await self._render(visit, None, Outcome())
 
+    async def show_json(self, visit: Visit) -> Response:
+        """The same as JSON. `after` of the answer is the `at` of the next page where rows are filtered or sorted."""
+        query = visit.request.query_params
+        if self._ydb is None or not (query.keys() & {"filter", "sort", "at"}):
+            return await super().show_json(visit)
+        page = await read_records(self._admin, RowTable(self._ydb, visit.container), visit)
+        return json_response(await self._read_page(visit, page))
+
     async def submit(self, visit: Visit, sent: Mapping[str, str]) -> Response:
         """Preview or save the submitted form."""
         wanted = msgspec.convert({name: sent[name] for name in Fields.__struct_fields__ if name in sent}, Fields)
@@ -72,7 +80,7 @@ class RowsPage(RecordsPage):
         return keep_message(RedirectResponse(f"{visit.address}/rows", 303), news)
 
     async def _render(self, visit: Visit, sent: Fields | None, outcome: Outcome) -> Response:
-        found = await self._read_page(visit)
+        found = await self._read_page(visit, None if self._ydb is None else NOTHING)
         loaded = _stored_fields(found["collection"])
         fields, errors = sent or loaded, list(outcome.errors)
         preview, said = None, loaded.seen
