@@ -8,11 +8,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from azure.cosmos import PartitionKey
 from click.testing import CliRunner, Result
 
 from mayflydb.announcement import StartFailed
 from mayflydb.cli.main import mayfly
 from mayflydb.embedded import RunningServer, serve
+from mayflydb.engine.clock_moves import read_move
+from mayflydb.model.errors import Conflict
+from mayflydb.model.hints import Hint
 from reliability.clock.faults import DAY, MINUTE, Machine
 from served import Http, port_of
 
@@ -95,3 +99,93 @@ def test_nothing_is_decided_where_nothing_differs(file: Path, clock: Clock, tmp_
         assert answer.exit_code == 1
         assert "nothing to decide" in answer.output
     assert clock("reject", "memory").exit_code == 2
+
+
+YEAR = timedelta(days=365)
+
+
+def moved_by_a_year(file: Path) -> None:
+    """Make a store with an item, whose real clock was advanced by a year, and with an item of that time."""
+    with serve(file, port=0) as server, server.cosmos.client() as client:
+        items = client.create_database("shop").create_container("items", PartitionKey("/id"))
+        items.create_item({"id": "before"})
+        server.clock.advance(YEAR)
+        items.create_item({"id": "after"})
+        with pytest.raises(Conflict) as refused:
+            server._controls.ask("POST", "clock/reset")
+        hint = refused.value.detail["hint"]
+        assert hint == Hint("clock-newer-than-host", {"storage": f"sqlite://{file}"})
+
+
+def ids(server: RunningServer) -> set[str]:
+    with server.cosmos.client() as client:
+        items = client.get_database_client("shop").get_container_client("items")
+        return {item["id"] for item in items.read_all_items()}
+
+
+def test_a_store_whose_clock_was_moved_says_so_and_names_the_commands(file: Path) -> None:
+    moved_by_a_year(file)
+    with pytest.raises(StartFailed) as caught, serve(file, port=0):
+        pass
+    message, ways = caught.value.message, caught.value.hint.split("\n")
+    assert "its clock was moved by `mayfly clock advance` to " in message
+    today = datetime.now(UTC)
+    found = [datetime.fromisoformat(time) for time in re.findall(r"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|\+00:00)", message)]
+    for time, expected in zip(found, (today + YEAR, today, today + YEAR, today), strict=True):
+        assert abs(time - expected) < timedelta(minutes=2)
+    assert [way.partition(" ")[0] for way in ways] == ["mayfly", "while", "mayfly", "mayfly", "another"]
+    storage = f"--storage sqlite://{file}"
+    assert f"mayfly serve {storage} --clock virtual" in ways[0]
+    assert "mayfly snapshot restore before-advance" in ways[1]
+    assert (f"mayfly clock reject {storage}" in ways[2], f"mayfly clock accept {storage}" in ways[3]) == (True, True)
+
+
+def test_it_goes_on_from_there_on_a_virtual_clock(file: Path) -> None:
+    moved_by_a_year(file)
+    with serve(file, port=0, clock="virtual") as server:
+        assert near(server, datetime.now(UTC) + YEAR) and ids(server) == {"before", "after"}
+
+
+def test_its_snapshot_goes_back_to_the_state_before(file: Path) -> None:
+    moved_by_a_year(file)
+    with serve(file, port=0, clock="virtual") as server:
+        server.restore("before-advance")
+    with serve(file, port=0) as server:
+        assert near(server, datetime.now(UTC)) and ids(server) == {"before"}
+
+
+def test_a_rejected_move_keeps_everything_and_is_forgotten(file: Path, clock: Clock) -> None:
+    moved_by_a_year(file)
+    assert clock("reject").exit_code == 0
+    with serve(file, port=0) as server:
+        assert near(server, datetime.now(UTC)) and ids(server) == {"before", "after"}
+        assert server._home.call(read_move(server._admin.engine.store)) is None
+
+
+def test_a_virtual_start_ahead_is_named(file: Path) -> None:
+    ahead_of_the_host(file)
+    with pytest.raises(StartFailed, match="its virtual clock was started at ") as caught, serve(file, port=0):
+        pass
+    assert "snapshot" not in caught.value.hint
+
+
+def test_a_clock_that_follows_the_host_again_was_not_moved(file: Path) -> None:
+    with serve(file, port=0) as server:
+        server.clock.advance(YEAR)
+        server._controls.ask("POST", "clock/reset")
+    with serve(file, port=0) as server:
+        assert server._home.call(read_move(server._admin.engine.store)) is None
+
+
+@pytest.mark.parametrize("back", ["reset", "set"])
+def test_a_clock_that_was_set_back_is_there_at_the_next_start(file: Path, back: str) -> None:
+    with serve(file, port=0) as server:
+        server.clock.freeze()
+        server.clock.advance(YEAR)
+        if back == "reset":
+            server.reset()
+            server._controls.ask("POST", "clock/reset")
+        else:
+            server.clock.set(datetime.now(UTC), force=True)
+    with serve(file, port=0) as server:
+        assert near(server, datetime.now(UTC))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Literal
+from shlex import quote
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -12,6 +13,7 @@ from mayflydb.admin import formats
 from mayflydb.admin.targets import ContainerTarget, TargetResolver
 from mayflydb.clock import ClockMode, Jump, SystemClock, VirtualClock, wall_us
 from mayflydb.engine.clock_mover import AdvanceResult, ClockMover, SweepMode, newest_write
+from mayflydb.engine.clock_moves import ClockMove, Kind
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.timekeeper import Verdict
 from mayflydb.model.errors import BadRequest, Conflict, Forbidden
@@ -20,6 +22,9 @@ from mayflydb.model.instant import SECOND, Instant, Span
 
 Note = Callable[[Literal["clock", "reset"], str], Awaitable[None]]
 """Tells streams of events that a person did something: its kind, and a word for it."""
+
+
+_NEWER: Final = Hint("clock-newer")
 
 
 class ClockState(msgspec.Struct, frozen=True):
@@ -40,6 +45,7 @@ class ClockControl:
 
     `allowed`: the clock may be moved. A move makes a real clock virtual. `shared`: other nodes use the same database, so a real
     clock stays real. `host_clock`: builds a clock that believes the host's. `note`: tells others of each change.
+    `storage`: returns the store's URL, as people may see it.
     """
 
     def __init__(
@@ -50,7 +56,9 @@ class ClockControl:
         shared: bool,
         host_clock: Callable[[], SystemClock],
         note: Note,
+        storage: Callable[[], str],
     ) -> None:
+        self._storage = storage
         self._note = note
         self._host_clock = host_clock
         self._engine = engine
@@ -104,7 +112,7 @@ class ClockControl:
             to = (await self.next_expiry() or now) if span is None else now + span
             if to > formats.LAST_INSTANT:
                 raise BadRequest("the clock ends with the year 9999")
-            saved = await self._prepare_move(to > now)
+            saved = await self._prepare_move("advance", now, to)
             clock_mover = await self._get_clock_mover()
             walk = await clock_mover.walk(to, nodes, sweep)
             await self._note("clock", "advance")
@@ -124,11 +132,13 @@ class ClockControl:
                 if not force:
                     raise Conflict("that is in the past", hint=Hint("clock-back"))
                 (await self._get_clock_mover()).roll_back(to)
+                await self._engine.time.lower_mark()
+                await self._engine.time.keep_move(ClockMove("set", wall_us(), to))
                 await self._note("clock", "set")
                 return await self.show()
             if self._clock_mover is None:
                 self._check_own()
-            saved = await self._prepare_move(to > now)
+            saved = await self._prepare_move("set", now, to)
             clock_mover = await self._get_clock_mover()
             walk = await clock_mover.walk(to, [container.node for container in containers], "scheduled")
             await self._note("clock", "set")
@@ -157,10 +167,16 @@ class ClockControl:
         async with self.moving:
             if self._clock_mover is not None:
                 clock = self._host_clock()
-                if (wall := clock.now()) < await self._engine.now():
-                    await self._check_nothing_newer(wall, await self._targets.list_containers())
+                goes_back = (wall := clock.now()) < await self._engine.now()
+                if goes_back:
+                    await self._check_nothing_newer(
+                        wall, await self._targets.list_containers(), self._newer_than_host()
+                    )
                     self._engine.roll_back(wall)
                 self._engine.time.follow(clock)
+                if goes_back:
+                    await self._engine.time.lower_mark()
+                await self._engine.time.forget_move()
                 self._clock_mover = None
                 self._engine.reaper.wake()
                 await self._note("clock", "reset")
@@ -172,7 +188,9 @@ class ClockControl:
             clock = self._engine.time.clock
             if isinstance(clock, VirtualClock):
                 clock.set(clock.start)
+                await self._engine.time.keep_move(ClockMove("start", wall_us(), clock.start))
             self._engine.roll_back(clock.now())
+            await self._engine.time.lower_mark()
 
     async def start_at(self, instant: Instant) -> None:
         """After a reset of the store: freeze a virtual clock at this instant. Later resets return to it."""
@@ -232,8 +250,18 @@ class ClockControl:
             (clock.freeze if state.frozen else clock.resume)()
         self._engine.roll_back(state.now)
 
-    async def _prepare_move(self, is_move: bool) -> str | None:
-        return await self.before_move(self._clock_mover is None) if is_move else None
+    async def _prepare_move(self, kind: Kind, now: Instant, to: Instant) -> str | None:
+        """Return the snapshot that was saved before a move, if one was. The store keeps the move from here on."""
+        if to <= now:
+            return None
+        saved = await self.before_move(self._clock_mover is None)
+        await self._engine.time.keep_move(ClockMove(kind, wall_us(), to))
+        return saved
+
+    def _newer_than_host(self) -> Hint:
+        if not self._engine.durable:
+            return Hint("clock-newer")
+        return Hint("clock-newer-than-host", {"storage": quote(self._storage())})
 
     def check_allowed(self, what: str) -> None:
         """Forbidden unless the settings allow the clock to be moved. `what`: the participle for the message."""
@@ -261,12 +289,14 @@ class ClockControl:
             self._clock_mover = ClockMover(self._engine, clock)
         return self._clock_mover
 
-    async def _check_nothing_newer(self, instant: Instant, containers: list[ContainerTarget]) -> None:
+    async def _check_nothing_newer(
+        self, instant: Instant, containers: list[ContainerTarget], hint: Hint = _NEWER
+    ) -> None:
         newest = await newest_write(self._engine.reads, [container.node for container in containers])
         if newest is not None and newest > instant:
             raise Conflict(
                 f"the store holds something written at {formats.time(newest)}, later than {formats.time(instant)}",
-                hint=Hint("clock-newer"),
+                hint=hint,
             )
 
 

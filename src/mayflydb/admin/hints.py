@@ -37,6 +37,15 @@ WORDS: Final[Mapping[str, Words]] = {
         "restore(name) goes back to a snapshot of before; or delete everything: reset()",
         "go back to a snapshot of before, on the page Snapshots",
     ),
+    "clock-newer-than-host": Words(
+        "POST /_mayfly/snapshots/NAME/restore goes back to a snapshot of before, GET /_mayfly/snapshots lists them; or stop the"
+        " server and run mayfly clock reject --storage {storage}: it keeps everything, and goes back to the host's time",
+        "mayfly snapshot restore NAME goes back to a snapshot of before, mayfly snapshot list names them; or stop the server, and"
+        " mayfly clock reject --storage {storage} keeps everything, and goes back to the host's time",
+        "restore(name) goes back to a snapshot of before; or stop the server and run mayfly clock reject --storage {storage}",
+        "go back to a snapshot of before, on the page Snapshots; or stop the server and run mayfly clock reject --storage"
+        " {storage}: it keeps everything, and goes back to the host's time",
+    ),
     "snapshot-later": Words(
         "restore it on a virtual clock: POST /_mayfly/clock/freeze, or serve with --clock virtual",
         "restore it on a virtual clock: mayfly clock freeze, or mayfly serve --clock virtual",

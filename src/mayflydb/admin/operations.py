@@ -93,7 +93,9 @@ class Admin:
         self.engine = engine
         self.targets = TargetResolver(engine, spaces)
         self.events = EventStreams(engine, self.targets, engine.quotas.get(EVENT_STREAMS, MAX_STREAMS))
-        self.clock = ClockControl(engine, self.targets, time_travel, shared, host_clock, self.events.note)
+        self.clock = ClockControl(
+            engine, self.targets, time_travel, shared, host_clock, self.events.note, lambda: str(info(None)["storage"])
+        )
         self.reports = ExpiryReports(engine, self.targets)
         self.maintenance = Maintenance(engine, self.targets, self.clock, self.reports, self.events.note)
         self.pausing = Pausing(engine, self.targets)

@@ -37,7 +37,7 @@ class CommandFailed(click.ClickException):
     def show(self, file: IO[Any] | None = None) -> None:
         click.echo(f"Error: {self.message}", err=True)
         if self.hint:
-            click.echo(f"Try:   {self.hint}", err=True)
+            click.echo(f"Try:   {self.hint}".replace("\n", "\n       "), err=True)
 
 
 class AdminClient:

@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Final, Literal
 
 from mayflydb.clock import Clock, HighWater, Jump, Pace, SystemClock
+from mayflydb.engine.clock_moves import FORGET, ClockMove, forget_move, save_move
 from mayflydb.model.durations import format_span
 from mayflydb.model.errors import Conflict, OutcomeUnknown, Unavailable
 from mayflydb.model.instant import SECOND, Instant, Span, to_rfc3339
@@ -205,7 +206,7 @@ class Timekeeper:
             to_rfc3339(jump.time if goes_to_host else jump.host),
         )
         self._shift, self._pace, changes = self._changed_numbers()
-        await self._lower_mark(SECOND, (*changes, SetNumber(VERDICT, self._verdict)))
+        await self._lower_mark(SECOND, (*changes, SetNumber(VERDICT, self._verdict), FORGET))
         return jump, clock.now()
 
     def _apply(self, shift: Span) -> None:
@@ -215,6 +216,18 @@ class Timekeeper:
         self._alarm = None
         if now < self._high.mark:
             self.roll_back(min(now, self._high.highest))
+
+    async def keep_move(self, move: ClockMove) -> None:
+        """Keep a person's move of the clock for a later start."""
+        await save_move(self._store, move)
+
+    async def forget_move(self) -> None:
+        """Forget the last move: the clock follows the host's again."""
+        await forget_move(self._store)
+
+    async def lower_mark(self) -> None:
+        """Store the mark after `roll_back`: a later process must not find time where it no longer is."""
+        await self._lower_mark(SECOND if self.clock.mode == "real" else 0)
 
     async def _lower_mark(self, lead: Span, changes: tuple[SetNumber, ...] = ()) -> None:
         """Store the mark as it is after a decision, which may be lower. `lead`: how far it reserves time ahead."""

@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Mapping
 from shlex import quote
+from typing import Final
 
+from mayflydb.admin.snapshots import BEFORE_ADVANCE
 from mayflydb.announcement import StartFailed
 from mayflydb.clock import Belief, Clock, Jump, Pace, SystemClock, VirtualClock, wall_us
 from mayflydb.config.settings import Settings
+from mayflydb.engine.clock_moves import ClockMove, Kind, read_move, save_move
 from mayflydb.engine.timekeeper import MARK, SHIFT, Timekeeper, Verdict, read_pace
 from mayflydb.model.durations import format_span
 from mayflydb.model.instant import SECOND, Instant, Span, floor_to_second, to_rfc3339
@@ -29,9 +33,15 @@ async def build_clock(settings: Settings, opened: OpenedStore) -> Clock:
     """
     mark = await opened.store.read(NamedNumber(MARK))
     if settings.clock.mode == "virtual":
-        return VirtualClock(_virtual_start(settings, mark))
+        start = _virtual_start(settings, mark)
+        if start > (wall := opened.wall()) + MAX_MARK_LEAD and (mark is None or start > mark + SECOND):
+            await save_move(opened.store, ClockMove("start", wall, start))
+        return VirtualClock(start)
     clock = await build_host_clock(settings, opened)
     if mark is not None and mark - clock.now() > MAX_MARK_LEAD:
+        move = await read_move(opened.store)
+        if move is not None and move.to > clock.now() + MAX_MARK_LEAD:
+            raise _was_moved(settings, mark, clock.now(), move, await _saved_before(opened))
         raise _mark_is_ahead(settings, mark, clock.now())
     if opened.lease is not None and mark is not None:
         # Other nodes reserve time ahead. A node that began at their mark would run ahead of them, so it waits until its own
@@ -54,6 +64,40 @@ def _mark_is_ahead(settings: Settings, mark: Instant, now: Instant) -> StartFail
         f" from the later time: mayfly clock accept --storage {place}, or --clock virtual; or serve another {_place(settings)}",
         exit_code=4,
     )
+
+
+_MOVES: Final[Mapping[Kind, str]] = {
+    "start": "its virtual clock was started at {to}",
+    "advance": "its clock was moved by `mayfly clock advance` to {to}",
+    "set": "its clock was moved by `mayfly clock set` to {to}",
+}
+
+
+def _was_moved(settings: Settings, mark: Instant, now: Instant, move: ClockMove, saved: bool) -> StartFailed:
+    place = quote(settings.storage.shown)
+    moved = _MOVES[move.kind].format(to=to_rfc3339(move.to))
+    serve = f"mayfly serve --storage {place} --clock virtual"
+    snapshot = (
+        f"while that runs, mayfly snapshot restore {BEFORE_ADVANCE} goes back to the state before the move;"
+        " then stop it, and start as now\n"
+    )
+    return StartFailed(
+        f"{settings.storage.shown} has been at {to_rfc3339(mark)}, and the host's clock says {to_rfc3339(now)}: {moved},"
+        f" when the host's clock said {to_rfc3339(move.at)}",
+        setting="clock.mode",
+        hint=f"{serve} goes on from there\n{snapshot if saved else ''}"
+        f"mayfly clock reject --storage {place} keeps everything, and goes back to the host's time\n"
+        f"mayfly clock accept --storage {place} stays ahead of the host's clock, which is followed from there\n"
+        f"another {_place(settings)} has a time of its own",
+        exit_code=4,
+    )
+
+
+async def _saved_before(opened: OpenedStore) -> bool:
+    """Return whether the state before the first move was saved."""
+    if opened.snapshots is None:
+        return False
+    return any(each.name == BEFORE_ADVANCE for each in await opened.snapshots.list_all())
 
 
 async def build_host_clock(settings: Settings, opened: OpenedStore) -> SystemClock:
