@@ -388,6 +388,8 @@ def test_the_locks_agree_and_name_no_registry() -> None:
     assert runtime.items() <= everything.items()
     for lock in ("requirements.lock", "requirements-runtime.lock"):
         assert "://" not in (ROOT / lock).read_text(encoding="utf-8")
+    for place in ("clients/javascript", "tests/javascript", "tools/web"):
+        assert '"resolved": "http' not in (ROOT / place / "package-lock.json").read_text(encoding="utf-8"), place
 
 
 def test_every_requirement_is_locked() -> None:

@@ -41,9 +41,7 @@ prepare Java "java javac keytool mvn" \
     "mvn -B -q -ntp -o test-compile"
 
 # The packages for tests of applications, each with the vendors' clients that its own tests use.
-# A library has no lock; its package.json names exact versions for its own tests.
-prepare "Package JavaScript" "node npm" "npm install --silent --no-package-lock --no-audit --no-fund --ignore-scripts" "true" \
-    clients/javascript
+prepare "Package JavaScript" "node npm" "npm ci --silent --no-audit --no-fund --ignore-scripts" "true" clients/javascript
 prepare "Package Go" "go" "go mod download" "go test -count=1 -run '^$' ./..." clients/go/example
 prepare "Package Java" "java javac mvn" \
     "mvn -B -q -ntp test -Dtest=None -Dsurefire.failIfNoSpecifiedTests=false -Dmaven.compiler.failOnError=false" \

@@ -24,7 +24,7 @@ type Options struct {
 	Start time.Time
 	// Arguments are further flags of `mayfly serve`.
 	Arguments []string
-	// Command is the program that serves. Without it that is MAYFLY_COMMAND, `mayfly` on the PATH, or `uvx mayflydb`.
+	// Command is the program that serves. Without it that is MAYFLY_COMMAND, or `mayfly` on the PATH.
 	Command []string
 }
 
@@ -71,7 +71,7 @@ type Server struct {
 // Serve starts a server and returns when each of its listeners answers, or when ctx is done. Stop it with Stop; it ends with
 // this process too, because its standard input does.
 func Serve(ctx context.Context, options Options) (*Server, error) {
-	programs := [][]string{{"mayfly"}, {"uvx", "mayflydb"}}
+	programs := [][]string{{"mayfly"}}
 	if named := os.Getenv("MAYFLY_COMMAND"); named != "" {
 		programs = [][]string{words(named)}
 	}
@@ -86,7 +86,7 @@ func Serve(ctx context.Context, options Options) (*Server, error) {
 		}
 		tried = append(tried, program[0])
 	}
-	return nil, fmt.Errorf("not on the PATH: %s; install Mayfly (pip install mayflydb), or set MAYFLY_COMMAND",
+	return nil, fmt.Errorf("%s is not on the PATH: run \"pip install\" on a clone of Mayfly, or set MAYFLY_COMMAND to the program",
 		strings.Join(tried, " and "))
 }
 

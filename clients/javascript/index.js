@@ -1,128 +1,44 @@
-// Starts Mayfly in a process of its own, tells its addresses, and moves its clock.
+// Starts Mayfly in a process of its own, tells its addresses, moves its clock, and calls its admin API.
 "use strict";
 
-const { spawn } = require("node:child_process");
-const http = require("node:http");
-const { createInterface } = require("node:readline");
+const { readFile } = require("node:fs/promises");
+const { MayflyError, call } = require("./calls.js");
+const { Clock, dateOf, durationOf, timeOf } = require("./clock.js");
+const { follow } = require("./events.js");
+const { Program } = require("./program.js");
 
-const SERVE = ["serve", "--memory", "--clock", "virtual", "-p", "0", "--mongo-port", "0", "--ydb-port", "0"];
-const PROGRAMS = [["mayfly"], ["uvx", "mayflydb"]];
-const TAIL = 4_000;
-const UNITS = { days: 86_400, hours: 3_600, minutes: 60, seconds: 1, milliseconds: 0.001 };
-const LAST = new Date(8.64e15);
-
-/** A refusal of the admin API: the status, and what its problem document says. */
-class MayflyError extends Error {
-    constructor(status, problem) {
-        super([problem.detail ?? problem.title ?? `status ${status}`, problem.hint].filter(Boolean).join("; "));
-        this.name = "MayflyError";
-        this.status = status;
-    }
-}
-
-class Clock {
-    #post;
-    #get;
-
-    constructor(server) {
-        this.#post = (path, body) => server.request("POST", `clock/${path}`, body);
-        this.#get = () => server.request("GET", "clock");
-    }
-
-    async now() {
-        return new Date((await this.#get()).now);
-    }
-
-    async advance(by) {
-        return moved(await this.#post("advance", { by: durationOf(by) }));
-    }
-
-    async set(to, { force = false } = {}) {
-        return moved(await this.#post("set", { to: timeOf(to), force }));
-    }
-
-    async freeze() {
-        await this.#post("freeze", {});
-    }
-
-    async resume() {
-        await this.#post("resume", {});
-    }
-
-    async nextExpiry() {
-        return dateOf((await this.#get()).next_expiry);
-    }
-
-    async advanceToNextExpiry() {
-        return moved(await this.#post("advance", { to: "next-expiry" }));
-    }
-}
+const REQUEST_TIMEOUT = 60_000;
+const STOPPED = "the server does not run: await start() first";
 
 class Mayfly {
     #options;
-    #child = null;
-    #ended = null;
-    #ready = null;
+    #program = null;
 
     constructor(options = {}) {
         this.#options = options;
         this.clock = new Clock(this);
     }
 
-    /** Start the server, and return when each of its listeners answers. */
+    // --- its life -------------------------------------------------------------------------------------------------------
+
     async start() {
-        const named = this.#options.command ?? process.env.MAYFLY_COMMAND;
-        const programs = named ? [typeof named === "string" ? words(named) : named] : PROGRAMS;
-        for (const program of programs) {
-            if (await this.#launch(program)) return this;
-        }
-        const tried = programs.map((program) => program[0]).join(" and ");
-        throw new Error(`not on the PATH: ${tried}. Install Mayfly (pip install mayflydb), or set MAYFLY_COMMAND`);
+        const { start, arguments: more = [] } = this.#options;
+        const flags = [...(start === undefined ? [] : ["--clock-start", timeOf(start)]), ...more];
+        this.#program = await Program.start(flags, this.#options);
+        return this;
     }
 
-    /** Whether the program was there; it ends with this process, because its standard input does. */
-    async #launch([program, ...first]) {
-        const { start, arguments: more = [], timeout = 60_000 } = this.#options;
-        const { MAYFLY_COMMAND: _, ...env } = process.env;
-        const chosen = [...(start === undefined ? [] : ["--clock-start", timeOf(start)]), ...more];
-        const child = spawn(program, [...first, ...SERVE, "--stop-with-stdin", ...chosen], { env, windowsHide: true });
-        const ended = new Promise((resolve) => child.once("close", resolve));
-        let log = "";
-        child.stderr.on("data", (text) => (log = (log + text).slice(-TAIL)));
-        child.stdin.on("error", () => {});
-        const line = await new Promise((resolve, reject) => {
-            const clock = setTimeout(() => {
-                child.kill();
-                reject(new Error(`${program} was not ready after ${timeout} ms\n${log}`));
-            }, timeout);
-            const settle = (act) => (value) => (clearTimeout(clock), act(value));
-            child.once("error", settle((error) => (error.code === "ENOENT" ? resolve(null) : reject(error))));
-            createInterface({ input: child.stdout }).once("line", settle(resolve));
-            ended.then(settle((code) => reject(new Error(`${program} ended with ${code}\n${log}`))));
-        });
-        if (line === null) return false;
-        this.#ready = JSON.parse(line);
-        [this.#child, this.#ended] = [child, ended];
-        // A test that forgets to stop the server ends all the same, and the server with it.
-        for (const each of [child, child.stdin, child.stdout, child.stderr]) each.unref();
-        return true;
-    }
-
-    /** Stop the server. */
     async stop() {
-        if (this.#child === null) return;
-        const [child, ended] = [this.#child, this.#ended];
-        this.#child = this.#ready = null;
-        child.ref();
-        child.stdin.end();
-        const impatient = setTimeout(() => child.kill("SIGKILL"), 10_000);
-        await ended;
-        clearTimeout(impatient);
+        const program = this.#program;
+        this.#program = null;
+        await program?.stop();
     }
+
+    // --- addresses ------------------------------------------------------------------------------------------------------
 
     get #addresses() {
-        if (this.#ready === null) throw new Error("the server does not run: await start() first");
-        return this.#ready;
+        if (this.#program === null) throw new Error(STOPPED);
+        return this.#program.ready;
     }
 
     get cosmos() {
@@ -143,7 +59,6 @@ class Mayfly {
         return this.#addresses.admin;
     }
 
-    /** The variables in which applications look for their databases. */
     env() {
         return {
             COSMOS_ENDPOINT: this.cosmos.endpoint,
@@ -154,7 +69,8 @@ class Mayfly {
         };
     }
 
-    /** Empty the server, put its clock back to its start and stop it there. */
+    // --- what is stored -------------------------------------------------------------------------------------------------
+
     async renew() {
         await this.reset();
         await this.clock.freeze();
@@ -165,22 +81,47 @@ class Mayfly {
         return { databases, containers, records };
     }
 
-    async purge(target) {
-        const { purged, by_target: byTarget } = await this.request("POST", "purge", { target });
-        return { purged, byTarget };
+    async seed(...sources) {
+        const done = { created: 0, changed: 0, same: 0 };
+        for (const source of sources) {
+            const answer = JSON.parse(await this.#call("POST", "apply", await documentOf(source)));
+            for (const word of Object.keys(done)) done[word] += answer[word];
+        }
+        return done;
+    }
+
+    async snapshot(name = "snapshot") {
+        return snapshotOf(await this.request("PUT", snapshotPath(name)));
+    }
+
+    async restore(name = "snapshot") {
+        await this.request("POST", `${snapshotPath(name)}/restore`);
+    }
+
+    async deleteSnapshot(name = "snapshot") {
+        await this.request("DELETE", snapshotPath(name));
+    }
+
+    async snapshots() {
+        return (await this.request("GET", "snapshots")).snapshots.map(snapshotOf);
     }
 
     async stats() {
         return await this.request("GET", "stats");
     }
 
-    /** The records that age removed since the last reset, in the order of their purges. */
+    // --- expiry ---------------------------------------------------------------------------------------------------------
+
+    async purge(target) {
+        const { purged, by_target: byTarget } = await this.request("POST", "purge", { target });
+        return { purged, byTarget };
+    }
+
     async expired(target) {
         const found = [];
-        const only = target === undefined ? "" : `&target=${encodeURIComponent(target)}`;
         for (let after = -1, next = 0; next !== after; ) {
             after = next;
-            const page = await this.request("GET", `events/expired?after=${after}${only}`);
+            const page = await this.request("GET", withQuery("events/expired", { after, target }));
             for (const { target, id, pk, due, purged_at: purgedAt, reason } of page.events) {
                 found.push({ target, id, pk, due: dateOf(due), purgedAt: dateOf(purgedAt), reason });
             }
@@ -189,79 +130,65 @@ class Mayfly {
         return found;
     }
 
-    /** The certificate, in PEM, that clients which use https must trust. */
+    events(options) {
+        if (this.#program === null) throw new Error(STOPPED);
+        return follow(() => (this.#program === null ? null : this.admin), options);
+    }
+
+    async preview(target, change) {
+        return await this.request("POST", "ttl/preview", { target, ...change });
+    }
+
+    async forecast({ horizon, buckets, target } = {}) {
+        const span = horizon === undefined ? undefined : durationOf(horizon);
+        return await this.request("GET", withQuery("ttl/forecast", { horizon: span, buckets, target }));
+    }
+
+    async explain(target, id, pk) {
+        const key = pk === undefined ? undefined : JSON.stringify(pk);
+        return await this.request("GET", withQuery("ttl/explain", { target, id, pk: key }));
+    }
+
+    // --- everything else ------------------------------------------------------------------------------------------------
+
     async certificate() {
         return await this.#call("GET", "cert");
     }
 
-    /** Call an operation of the admin API by its path below /_mayfly, and return its answer. */
     async request(method, path, body) {
-        return JSON.parse(await this.#call(method, path, body));
+        return JSON.parse(await this.#call(method, path, body === undefined ? undefined : JSON.stringify(body)));
     }
 
     #call(method, path, body) {
-        const text = body === undefined ? undefined : JSON.stringify(body);
-        return new Promise((resolve, reject) => {
-            const url = `${this.admin}/${path.replace(/^\/?(_mayfly\/)?/, "")}`;
-            const request = http.request(url, { method, agent: false, headers: { "content-type": "application/json" } });
-            request.on("error", reject);
-            request.on("response", async (response) => {
-                response.setEncoding("utf8");
-                let said = "";
-                try {
-                    for await (const part of response) said += part;
-                } catch (error) {
-                    reject(error);
-                }
-                if (response.statusCode < 300) resolve(said);
-                else reject(new MayflyError(response.statusCode, problemOf(said)));
-            });
-            request.end(text);
-        });
+        const { requestTimeout = REQUEST_TIMEOUT } = this.#options;
+        return call(this.admin, method, path.replace(/^\/?(_mayfly\/)?/, ""), body, requestTimeout);
     }
 }
 
-/** Start a server. */
 function serve(options) {
     return new Mayfly(options).start();
 }
 
-function words(line) {
-    return (line.match(/"[^"]*"|\S+/g) ?? []).map((word) => word.replaceAll('"', ""));
-}
-
-function durationOf(by) {
-    if (typeof by === "string") return by;
-    if (by === null || typeof by !== "object") throw new TypeError('a duration: { minutes: 5 }, or text such as "1h30m"');
-    let seconds = 0;
-    for (const [unit, number] of Object.entries(by)) {
-        if (!(unit in UNITS) || !(number >= 0)) throw new TypeError(`no duration: ${number} ${unit}`);
-        seconds += number * UNITS[unit];
+/** The text of a resource document. A file goes as it is: its numbers may have more digits than JavaScript's. */
+async function documentOf(source) {
+    if (typeof source !== "string" && !(source instanceof URL)) return JSON.stringify(source);
+    if (!/\.json$/i.test(source instanceof URL ? source.pathname : source)) {
+        throw new TypeError(`seed reads documents and .json files, and not ${source}: mayfly apply reads TOML, YAML, YQL and folders`);
     }
-    return `${Math.round(seconds * 1000)}ms`;
+    return await readFile(source, "utf8");
 }
 
-function timeOf(moment) {
-    return typeof moment === "string" ? moment : moment.toISOString();
+function snapshotPath(name) {
+    return `snapshots/${encodeURIComponent(name)}`;
 }
 
-/** An instant after the year 9999 is the last that a Date has. */
-function dateOf(text) {
-    if (text === null) return null;
-    return text.startsWith("after") ? LAST : new Date(text);
+function snapshotOf({ name, saved_at: savedAt, bytes }) {
+    return { name, savedAt: new Date(savedAt), bytes };
 }
 
-/** A step back answers with the clock alone. */
-function moved({ now, expired = 0, purged = 0, by_target: byTarget = {} }) {
-    return { now: new Date(now), expired, purged, byTarget };
-}
-
-function problemOf(text) {
-    try {
-        return JSON.parse(text);
-    } catch {
-        return { title: text };
-    }
+function withQuery(path, members) {
+    const given = Object.entries(members).filter(([, value]) => value !== undefined);
+    return given.length === 0 ? path : `${path}?${new URLSearchParams(given)}`;
 }
 
 module.exports = { Mayfly, MayflyError, serve };

@@ -9,9 +9,13 @@ const { Mayfly } = require("./index.js");
 exports.using = (before, beforeEach, after) =>
     function useMayfly(options = {}) {
         const server = new Mayfly(options);
+        const seeds = [options.seed ?? []].flat();
         const patience = (options.timeout ?? 60_000) + 10_000;
         before(async () => void (await server.start()), patience);
-        beforeEach(() => server.renew(), patience);
+        beforeEach(async () => {
+            await server.renew();
+            await server.seed(...seeds);
+        }, patience);
         after(() => server.stop(), patience);
         return server;
     };

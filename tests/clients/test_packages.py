@@ -49,7 +49,7 @@ def by_three_runners(said: str) -> int:
 
 JAVA = PACKAGES / "java"
 RUNS = (
-    Package("javascript", PACKAGES / "javascript", ("npm", "test"), by_three_runners, 15),
+    Package("javascript", PACKAGES / "javascript", ("npm", "test"), by_three_runners, 24),
     Package(
         "go",
         PACKAGES / "go" / "example",

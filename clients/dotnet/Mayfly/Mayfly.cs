@@ -12,7 +12,7 @@ public sealed class Mayfly : IAsyncDisposable
     private const string Variable = "MAYFLY_COMMAND";
     private const int Tail = 4_000;
 
-    private static readonly string[][] Programs = [["mayfly"], ["uvx", "mayflydb"]];
+    private static readonly string[][] Programs = [["mayfly"]];
     private static readonly string[] Serve =
     [
         "serve", "--memory", "--clock", "virtual", "-p", "0", "--mongo-port", "0", "--ydb-port", "0", "--stop-with-stdin",
@@ -31,7 +31,7 @@ public sealed class Mayfly : IAsyncDisposable
 
     /// <summary>
     /// Start a server, with further flags of <c>mayfly serve</c>, and return when each of its listeners answers. The program is
-    /// that of the variable MAYFLY_COMMAND, or <c>mayfly</c> on the PATH, or <c>uvx mayflydb</c>. It ends with this process,
+    /// that of the variable MAYFLY_COMMAND, or <c>mayfly</c> on the PATH. It ends with this process,
     /// because its standard input does.
     /// </summary>
     public static async Task<Mayfly> StartAsync(
@@ -196,7 +196,7 @@ public sealed class Mayfly : IAsyncDisposable
             }
         }
         throw new InvalidOperationException(
-            $"no mayfly and no uvx on the PATH: install Mayfly (pip install mayflydb), or set {Variable}");
+            $"mayfly is not on the PATH: run \"pip install\" on a clone of Mayfly, or set {Variable} to the program");
     }
 
     private string Address(string protocol, string name) =>

@@ -30,7 +30,7 @@ public final class Mayfly implements AutoCloseable {
     /**
      * Start a server, with further flags of {@code mayfly serve}, and return when each of its listeners answers.
      *
-     * <p>The program is that of the variable MAYFLY_COMMAND, or {@code mayfly} on the PATH, or {@code uvx mayflydb}. It ends with
+     * <p>The program is that of the variable MAYFLY_COMMAND, or {@code mayfly} on the PATH. It ends with
      * this JVM. Azure's client takes addresses without TLS only if a system property allows them, so that is set here, unless it
      * has a value already.
      */

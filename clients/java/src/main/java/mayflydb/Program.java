@@ -19,7 +19,7 @@ final class Program {
 
     private static final String VARIABLE = "MAYFLY_COMMAND";
     private static final Pattern WORD = Pattern.compile("\"[^\"]*\"|\\S+");
-    private static final List<List<String>> PROGRAMS = List.of(List.of("mayfly"), List.of("uvx", "mayflydb"));
+    private static final List<List<String>> PROGRAMS = List.of(List.of("mayfly"));
     private static final List<String> SERVE = List.of(
             "serve", "--memory", "--clock", "virtual", "-p", "0", "--mongo-port", "0", "--ydb-port", "0", "--stop-with-stdin");
     private static final int TAIL = 4_000;
@@ -88,7 +88,7 @@ final class Program {
                 missing = error;
             }
         }
-        throw new IOException("no mayfly and no uvx on the PATH: install Mayfly (pip install mayflydb), or set " + VARIABLE, missing);
+        throw new IOException(programs.get(0).get(0) + " is not on the PATH: run \"pip install\" on a clone of Mayfly, or set " + VARIABLE + " to the program", missing);
     }
 
     private static List<String> words(String line) {
