@@ -44,6 +44,8 @@ def test_advance(http: Http, sessions: ContainerProxy, body: Any, now: str, seco
     counts = {"expired": gone, "purged": gone}
     assert http.post("clock/advance", **body) == {
         "now": f"2030-01-01T{now}Z",
+        "mode": "virtual",
+        "frozen": True,
         "advanced_seconds": seconds,
         **counts,
         "exact": True,
@@ -70,6 +72,8 @@ def test_what_an_advance_purges(http: Http, sessions: ContainerProxy, sweep: str
 def test_the_next_expiry_of_nothing_is_now(http: Http) -> None:
     assert http.post("clock/advance", to="next-expiry") == {
         "now": START,
+        "mode": "virtual",
+        "frozen": True,
         "advanced_seconds": 0,
         "expired": 0,
         "purged": 0,

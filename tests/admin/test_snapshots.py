@@ -215,6 +215,7 @@ def test_on_a_full_disk_a_real_clock_is_not_moved(file: Path) -> None:
     with serve(file, port=0, clock="virtual", storage_min_free="99999999GB", storage_reserve="0") as server:
         walk = Http(port_of(server)).post("clock/advance", seconds=1)
         assert (walk["advanced_seconds"], "snapshot" in walk) == (1, False)
+        assert (walk["mode"], walk["frozen"]) == ("virtual", True)
 
 
 @pytest.mark.parametrize(

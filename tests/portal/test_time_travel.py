@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,16 @@ def test_the_clock_is_moved(shop: DatabaseProxy, visitor: Visitor) -> None:
         refused = visitor.post(CLOCK, fields)
         assert refused.status == status and said in refused.text("alert")
     assert visitor.json(f"{CLOCK}.json")["now"] == "2030-01-01T01:30:00Z"
+
+
+@in_memory
+def test_fractions_of_a_deadline_are_shown(server: RunningServer, visitor: Visitor) -> None:
+    with server.mongo.client() as client:
+        client.app.otps.create_index("at", expireAfterSeconds=0)
+        client.app.otps.insert_one({"_id": "one", "at": server.clock.now() + timedelta(milliseconds=60_500)})
+    shown = visitor.get(CLOCK).text("mf-next")
+    assert "1 min 2030-01-01 00:01:00.500000Z mongo:app.otps one" in shown, shown
+    assert "2030-01-01 00:01:00.500000Z" in visitor.get("/_explorer/due").source
 
 
 def test_a_snapshot_leads_back(tmp_path: Path) -> None:

@@ -58,6 +58,8 @@ class Walk(Answer, frozen=True):
     """A move of the clock through every expiry on the way."""
 
     now: Time
+    mode: Literal["real", "virtual"]
+    frozen: bool
     advanced_seconds: float
     expired: Count
     purged: Count

@@ -116,7 +116,7 @@ class ClockControl:
             clock_mover = await self._get_clock_mover()
             walk = await clock_mover.walk(to, nodes, sweep)
             await self._note("clock", "advance")
-            return _summarize_walk(walk, to - now, containers, saved)
+            return self._summarize_walk(walk, to - now, containers, saved)
 
     async def set(self, to: Instant, force: bool = False) -> dict[str, Any]:
         """Advance to an instant. Conflict for an instant in the past, unless `force` is given and nothing stored is newer."""
@@ -142,7 +142,7 @@ class ClockControl:
             clock_mover = await self._get_clock_mover()
             walk = await clock_mover.walk(to, [container.node for container in containers], "scheduled")
             await self._note("clock", "set")
-            return _summarize_walk(walk, to - now, containers, saved)
+            return self._summarize_walk(walk, to - now, containers, saved)
 
     async def freeze(self) -> dict[str, Any]:
         """Stop the clock. A real clock becomes virtual."""
@@ -250,6 +250,28 @@ class ClockControl:
             (clock.freeze if state.frozen else clock.resume)()
         self._engine.roll_back(state.now)
 
+    def _summarize_walk(
+        self, walk: AdvanceResult, span: Span, containers: list[ContainerTarget], saved: str | None
+    ) -> dict[str, Any]:
+        # `advanced_seconds` is the span that was asked for: a running clock also moves while the walk lasts.
+        clock = self.state(walk.now)
+        names: Mapping[int, str] = {container.node.id: container.target for container in containers}
+        return {
+            "now": formats.time(walk.now),
+            "mode": clock.mode,
+            "frozen": clock.frozen,
+            "advanced_seconds": formats.seconds(span),
+            "expired": sum(walk.expired.get(id, 0) for id in names),
+            "purged": sum(walk.purged.get(id, 0) for id in names),
+            "exact": walk.exact,
+            "by_target": {
+                target: {"expired": walk.expired.get(id, 0), "purged": walk.purged.get(id, 0)}
+                for id, target in names.items()
+                if walk.expired.get(id) or walk.purged.get(id)
+            },
+            **({} if saved is None else {"snapshot": saved}),
+        }
+
     async def _prepare_move(self, kind: Kind, now: Instant, to: Instant) -> str | None:
         """Return the snapshot that was saved before a move, if one was. The store keeps the move from here on."""
         if to <= now:
@@ -309,24 +331,4 @@ def _describe_jump(jump: Jump | None) -> dict[str, Any] | None:
         "seconds": round(jump.size / SECOND, 3),
         "reads_follow": jump.followed,
         "purging_waits_seconds": None if jump.wait is None else round(jump.wait / SECOND, 3),
-    }
-
-
-def _summarize_walk(
-    walk: AdvanceResult, span: Span, containers: list[ContainerTarget], saved: str | None
-) -> dict[str, Any]:
-    # `advanced_seconds` is the span that was asked for. A running clock also moves while the walk lasts, which is no part of it.
-    names: Mapping[int, str] = {container.node.id: container.target for container in containers}
-    return {
-        "now": formats.time(walk.now),
-        "advanced_seconds": formats.seconds(span),
-        "expired": sum(walk.expired.get(id, 0) for id in names),
-        "purged": sum(walk.purged.get(id, 0) for id in names),
-        "exact": walk.exact,
-        "by_target": {
-            target: {"expired": walk.expired.get(id, 0), "purged": walk.purged.get(id, 0)}
-            for id, target in names.items()
-            if walk.expired.get(id) or walk.purged.get(id)
-        },
-        **({} if saved is None else {"snapshot": saved}),
     }

@@ -13,6 +13,7 @@ from mayflydb.admin.requests import DueList, parse_duration, parse_moment
 from mayflydb.admin.snapshots import BEFORE_ADVANCE
 from mayflydb.engine.timekeeper import Verdict
 from mayflydb.model.errors import BadRequest, MayflyError
+from mayflydb.model.instant import SECOND
 from mayflydb.portal import words
 from mayflydb.portal.forms import describe_error, read_form
 from mayflydb.portal.shell import Shell, json_response, keep_message
@@ -77,7 +78,7 @@ class ClockPage:
             raise BadRequest(f"the clock has no button {by!r}")
         if by == "next" and not done["advanced_seconds"]:
             return "Nothing is going to expire"
-        length = words.seconds(int(done["advanced_seconds"]))
+        length = words.span(round(done["advanced_seconds"] * SECOND))
         return f"Advanced {length}: {words.count(done['expired'], done['exact'])} expired, {words.number(done['purged'])} purged"
 
     async def _list_ahead(self, now: str) -> list[dict[str, Any]]:
@@ -90,7 +91,7 @@ class ClockPage:
         rows = [
             {
                 **row,
-                "at": words.readable(row["deadline"]),
+                "at": words.deadline(row["deadline"]),
                 # The clock of RFC 3339 ends with the year 9999; a deadline may not.
                 "within": words.short_span(max(0, parse_moment(row["deadline"]) - now))
                 if row["deadline"].endswith("Z")

@@ -98,5 +98,5 @@ async def describe_expiries(admin: Admin, events: Sequence[Expiry]) -> list[dict
             row = describe_expiry(event, container)
             lag = max(0, event.purged - event.deadline)
             purged = f"{words.short_span(lag)} later" if lag else "at once"
-            rows.append({**row, "due": words.readable(row["due"]), "purged": purged})
+            rows.append({**row, "due": words.deadline(row["due"]), "purged": purged})
     return rows

@@ -52,7 +52,7 @@ def draw_life(explained: Mapping[str, Any]) -> LifeLine:
     reach = 100 - 2 * MARGIN if "expiry" in times else 70.0
     places = {kind: round(MARGIN + reach * (time - start) / width, 2) for kind, time in times.items()}
     moments = [
-        Moment(kind, given[kind][0], words.readable(given[kind][1]), places[kind])
+        Moment(kind, given[kind][0], words.deadline(given[kind][1]), places[kind])
         for kind in sorted(times, key=lambda kind: (times[kind], list(given).index(kind)))
     ]
     alive_to = places.get("expiry", 100.0)

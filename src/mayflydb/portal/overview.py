@@ -58,7 +58,7 @@ class OverviewPage:
     async def show_due(self, request: Request) -> Response:
         """Show the records that are due after `from` and up to `to` of the address."""
         listing = await self._list_due(request)
-        rows = [row | {"deadline": words.readable(row["deadline"])} for row in listing["records"]]
+        rows = [row | {"deadline": words.deadline(row["deadline"])} for row in listing["records"]]
         since, to = (request.query_params.get(name) for name in ("from", "to"))
         span = " ".join(f"{word} {words.readable(when)}" for word, when in (("after", since), ("up to", to)) if when)
         content = {"rows": rows, "span": span, "most": MAX_DUE}
@@ -115,7 +115,7 @@ class OverviewPage:
 
 
 def _pending_line(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {**row, "due": words.readable(row["deadline"]), "purged": "pending"}
+    return {**row, "due": words.deadline(row["deadline"]), "purged": "pending"}
 
 
 def _count_causes(latest: Sequence[Expiry]) -> list[tuple[str, int, float]]:

@@ -68,6 +68,11 @@ def time_to_live(default: int | None) -> str:
     return "On (no default)" if default == -1 else f"On: {seconds(default)}"
 
 
+def deadline(time: str) -> str:
+    """`2026-11-20 23:31:10.500000Z`: a time of the admin API whose fraction of a second decides what is alive."""
+    return time.replace("T", " ")
+
+
 def readable(time: str) -> str:
     """`2026-11-20 23:31:10Z`: a time of the admin API, with its fraction of a second cut off."""
     date, _, rest = time.partition("T")
