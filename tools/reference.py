@@ -99,17 +99,21 @@ def settings() -> Iterator[str]:
         "A flag of `mayfly serve` wins over the variable, which wins over the settings file (`mayfly.toml`, or the one that "
         "`--config` names). `mayfly config show --origin` prints each value and its origin. An unknown key is refused."
     )
-    section = ""
+    by_section: dict[str, list[Row]] = {}
     for row in TABLE:
-        if (name := row.key.partition(".")[0]) != section:
-            section = name
-            yield ""
-            yield f"## {section}"
-            yield ""
-            yield "| key, flag, variable | default | meaning |"
-            yield "|---|---|---|"
-        names = [f"`{row.key}`", *(f"`{flag}`" for flag in row.flags), f"`{row.variable}`"]
-        yield f"| {'<br>'.join(names)} | {_default(row)} | {_cell(row.help)} |"
+        by_section.setdefault(row.key.partition(".")[0], []).append(row)
+    for section, rows in by_section.items():
+        yield ""
+        yield f"## {section}"
+        yield ""
+        yield "| key, flag, variable | default | meaning |"
+        yield "|---|---|---|"
+        yield from map(_setting, rows)
+
+
+def _setting(row: Row) -> str:
+    names = [f"`{row.key}`", *(f"`{flag}`" for flag in row.flags), f"`{row.variable}`"]
+    return f"| {'<br>'.join(names)} | {_default(row)} | {_cell(row.help)} |"
 
 
 def _default(row: Row) -> str:

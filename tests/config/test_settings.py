@@ -45,8 +45,8 @@ def test_every_row_has_its_field_and_every_field_its_row() -> None:
     sections = {section: type(getattr(read().settings, section)) for section in names}
     fields = {(section, name) for section, struct in sections.items() for name in struct.__struct_fields__}
     given_otherwise = {("mongo", "administrator")}  # By the variables of MongoDB's images.
-    assert rows - fields == set(), "a row of config/table.py without a field in config/settings.py"
-    assert fields - rows - given_otherwise == set(), "a field of config/settings.py without a row in config/table.py"
+    assert rows - fields == set(), "a row of the table without a field in config/settings.py"
+    assert fields - rows - given_otherwise == set(), "a field of config/settings.py without a row in the table"
 
 
 def test_flag_over_variable_over_file_over_default() -> None:
