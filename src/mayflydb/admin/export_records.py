@@ -5,7 +5,7 @@ The client asks for each page, so the server holds one page at a time, and a cli
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -20,6 +20,7 @@ from mayflydb.engine.engine import Engine
 from mayflydb.model.errors import BadRequest, Unsupported
 from mayflydb.model.hints import Hint
 from mayflydb.query.yql.answers import AnswerLimits
+from mayflydb.query.yql.key_paging import condition_behind, quote_name
 
 CONTINUATION: Final = "x-ms-continuation"
 
@@ -73,9 +74,11 @@ class RecordExport:
             raise Unsupported("YDB is not served here", hint=Hint("no-ydb"))
         key: Sequence[str] = target.node.body["key"]
         types = {column["name"]: column["type"] for column in target.node.body["columns"]}
-        table = f"`{target.database}/{target.node.name}`"
-        where, parameters = ("", {}) if after is None else _behind(key, types, _decode_key(after, len(key)))
-        order = ", ".join(f"`{name}`" for name in key)
+        table, order = quote_name(f"{target.database}/{target.node.name}"), ", ".join(map(quote_name, key))
+        where, parameters = "", {}  # type: str, dict[str, tuple[str, Any]]
+        if after is not None:
+            condition, parameters = condition_behind(key, types, _decode_key(after, len(key)))
+            where = f" WHERE {condition}"
         text = f"SELECT * FROM {table}{where} ORDER BY {order} LIMIT {limit}"  # noqa: S608 -- names are quoted
         result = (await ydb(target.database, text, parameters, limits=AnswerLimits(rows=limit))).results[0]
         names = [name for name, _ in result.columns]
@@ -93,22 +96,3 @@ def _decode_key(after: str, size: int) -> list[Any]:
     if len(found) != size:
         raise BadRequest(f"{after!r} is not the token of a page")
     return found
-
-
-def _behind(
-    key: Sequence[str], types: Mapping[str, str], last: Sequence[Any]
-) -> tuple[str, dict[str, tuple[str, Any]]]:
-    """Return the condition of rows behind a key, and its parameters. NULL comes first."""
-    parameters = {
-        f"k{number}": (types[name], value) for number, (name, value) in enumerate(zip(key, last, strict=True))
-    }
-    choices = []
-    for place, name in enumerate(key):
-        parts = [
-            f"`{same}` IS NULL" if last[number] is None else f"`{same}` = $k{number}"
-            for number, same in enumerate(key[:place])
-        ]
-        parts.append(f"`{name}` IS NOT NULL" if last[place] is None else f"`{name}` > $k{place}")
-        choices.append(f"({' AND '.join(parts)})")
-    used = {name: value for name, value in parameters.items() if value[1] is not None}
-    return f" WHERE {' OR '.join(choices)}", used

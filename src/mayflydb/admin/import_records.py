@@ -14,6 +14,7 @@ from mayflydb.admin.wires import Wires
 from mayflydb.engine.engine import Engine
 from mayflydb.model.errors import BadRequest, MayflyError, Unsupported
 from mayflydb.model.hints import Hint
+from mayflydb.query.yql.key_paging import quote_name
 
 MAX_FAILURES: Final = 100
 """Failures that are told one by one; the others are counted."""
@@ -100,7 +101,7 @@ class RecordImport:
         ydb = self._wires.ydb
         if ydb is None:
             raise Unsupported("YDB is not served here", hint=Hint("no-ydb"))
-        table = "`" + f"{target.database}/{target.node.name}".replace("`", "``") + "`"
+        table = quote_name(f"{target.database}/{target.node.name}")
         shape = await ydb(target.database, f"SELECT * FROM {table} LIMIT 0")  # noqa: S608 -- the name is quoted
         types = dict(shape.results[0].columns)
         verb = "INSERT" if wanted.mode == "insert" else "UPSERT"
@@ -125,7 +126,7 @@ def _statement(
     if unknown or not row:
         raise BadRequest(f"there is no column {min(unknown)}" if unknown else "a row without columns")
     names = list(row)
-    columns = ", ".join("`" + name.replace("`", "``") + "`" for name in names)
+    columns = ", ".join(map(quote_name, names))
     parameters = {f"v{number}": (types[name], row[name]) for number, name in enumerate(names)}
     values = ", ".join(f"$v{number}" for number in range(len(names)))
     return f"{verb} INTO {table} ({columns}) VALUES ({values})", parameters

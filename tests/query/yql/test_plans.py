@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import product
 from typing import Any
 
 import pytest
 
 from mayflydb.query.yql.faults import Fault
+from mayflydb.query.yql.key_paging import condition_behind
 from mayflydb.query.yql.parser import parse
 from mayflydb.query.yql.plans import explain, tables_of
 from mayflydb.query.yql.schemas import Index, KeyRange, View
-from mayflydb.query.yql.types import INT64, UINT64, UTF8, ListType, OptionalType, StructType
+from mayflydb.query.yql.types import INT64, PRIMITIVES, UINT64, UTF8, ListType, OptionalType, StructType
 from query.yql.memory_tables import MemoryTables, answer, plan_of, table
 
 
@@ -302,6 +304,16 @@ ACCESSES: list[tuple[str, str | None, tuple[KeyRange, ...] | None, int | None, b
         False,
     ),
     ("SELECT id FROM t WHERE id = 3 OR v = 'b'", None, None, None, False),
+    (
+        "SELECT c FROM p WHERE a > 2 OR a = 2 AND b > 'x' ORDER BY a, b LIMIT 1",
+        None,
+        (KeyRange((2, "x"), (), lower_open=True),),
+        None,
+        False,
+    ),
+    ("SELECT id FROM t WHERE id = 3 OR id IS NOT NULL", None, (KeyRange((None,), (), lower_open=True),), None, False),
+    ("SELECT id FROM t WHERE n IS NOT NULL", None, None, None, False),
+    ("SELECT id FROM t WHERE n = 1 OR n IS NOT NULL", None, None, None, False),
 ]
 
 
@@ -316,6 +328,20 @@ def test_access(
         return
     [access] = tables.accesses
     assert (access.index, access.ranges, access.limit, access.descending) == (index, ranges, limit, descending)
+
+
+@pytest.mark.parametrize("last", [*product((None, 5), (None, "x"), (None, -7))])
+def test_a_page_by_key_reads_the_range_behind_its_last_row(last: tuple[Any, ...]) -> None:
+    tables = MemoryTables(table("/local/k", "a Uint64?,b Utf8?,c Int64?", "a b c"))
+    rows = [{"a": a, "b": b, "c": c} for a, b, c in product((None, 4, 5, 6), (None, "w", "x", "y"), (None, -8, -7, 0))]
+    tables.rows["/local/k"] = rows
+    condition, parameters = condition_behind(("a", "b", "c"), {"a": "Uint64", "b": "Utf8", "c": "Int64"}, last)
+    declared = "".join(f"DECLARE ${name} AS {type}; " for name, (type, _) in parameters.items())
+    given = {name: (PRIMITIVES[type], value) for name, (type, value) in parameters.items()}
+    [found] = ask(f"{declared}SELECT a, b, c FROM k WHERE {condition} ORDER BY a, b, c LIMIT 200", tables, **given)
+    ordered = [tuple(row.values()) for row in rows]
+    assert found == ordered[ordered.index(last) + 1 :]
+    assert [each.ranges for each in tables.accesses] == [(KeyRange(last, (), lower_open=True),)]
 
 
 NARROWED = [

@@ -12,8 +12,9 @@ from mayflydb.model.durations import format_iso, parse_span
 from mayflydb.model.errors import BadRequest, MayflyError
 from mayflydb.portal.forms import describe_error, read_form
 from mayflydb.portal.shell import Shell, container_address, keep_message
-from mayflydb.portal.ydb.querying import describe_fault, quote_name
+from mayflydb.portal.ydb.querying import describe_fault
 from mayflydb.query.yql.faults import Fault
+from mayflydb.query.yql.key_paging import quote_name
 
 _START = {"name": "", "columns": "id Uint64 NOT NULL\ncreated_at Timestamp", "key": "id", "column": "", "lifetime": ""}
 

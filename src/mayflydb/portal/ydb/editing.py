@@ -21,9 +21,10 @@ from mayflydb.portal.querying import EXPORT_BYTES, EXPORT_ROWS
 from mayflydb.portal.results import format_json
 from mayflydb.portal.shell import HEADERS, Shell, Visit, json_response, keep_message
 from mayflydb.portal.uploads import read_records
-from mayflydb.portal.ydb.querying import describe_fault, quote_name
+from mayflydb.portal.ydb.querying import describe_fault
 from mayflydb.portal.ydb.table import MAX_REFUSALS, RowTable
 from mayflydb.query.yql.faults import Fault
+from mayflydb.query.yql.key_paging import quote_name
 
 CHANGED = "This row was changed after this page was loaded, so nothing was saved. Discard shows it as it is now."
 

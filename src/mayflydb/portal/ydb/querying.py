@@ -23,6 +23,7 @@ from mayflydb.portal.querying import (
 from mayflydb.portal.results import format_json
 from mayflydb.query.yql.answers import Answer, AnswerLimits, Result
 from mayflydb.query.yql.faults import Fault, Issue, Position
+from mayflydb.query.yql.key_paging import quote_name
 
 _OPTIONS: Final = (QueryOption("mode", "Run", (("execute", "Execute"), ("explain", "Explain only")), "execute"),)
 
@@ -38,11 +39,6 @@ def place_of(address: str, database: str, table: str) -> QueryPlace:
         ("Definition", f"SHOW CREATE TABLE {named};"),
     )
     return QueryPlace(f"{address}/query", crumbs, "yql", start, "YQL", _OPTIONS, examples)
-
-
-def quote_name(name: str) -> str:
-    """Quote a name with backticks."""
-    return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
 
 
 class YqlRunner:

@@ -11,9 +11,10 @@ from mayflydb.admin.targets import ContainerTarget
 from mayflydb.admin.wires import Ydb
 from mayflydb.model.errors import BadRequest, MayflyError, NotFound
 from mayflydb.portal.uploads import UploadedRecord
-from mayflydb.portal.ydb.querying import describe_fault, quote_name, rows_of
+from mayflydb.portal.ydb.querying import describe_fault, rows_of
 from mayflydb.query.yql.answers import Answer, AnswerLimits, Parameters
 from mayflydb.query.yql.faults import Fault
+from mayflydb.query.yql.key_paging import condition_behind, key_parameters, quote_name, same_value
 
 MAX_REFUSALS: Final = 50
 """Rows of an upload whose refusals are shown."""
@@ -55,38 +56,20 @@ class RowTable:
         if after is not None and sort:
             offset = f" OFFSET {int(after) if after.isascii() and after.isdigit() and len(after) < 10 else 0}"
         elif after is not None:
-            beyond, given = self._beyond(self._parse_key(after))
-            parameters = dict(given)
-            conditions.append(beyond)
+            condition, parameters = condition_behind(self.key, self.types, self._parse_key(after))
+            conditions.append(condition)
         order = ", ".join(f"{quote_name(name)}{way}" for name in ([sort] if sort else []) + [*self.key])
-        condition = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        text = f"SELECT * FROM {self._name}{condition} ORDER BY {order} LIMIT {limit}{offset}"  # noqa: S608
+        wanted = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        text = f"SELECT * FROM {self._name}{wanted} ORDER BY {order} LIMIT {limit}{offset}"  # noqa: S608
         limits = AnswerLimits(seconds=30, rows=limit)
         answer = await self._run(text, parameters, limits)
         return rows_of(answer.results[0])
 
-    def _beyond(self, key: Sequence[Any]) -> tuple[str, Parameters]:
-        """Return the condition of the rows behind a key. NULL comes before all values."""
-        parameters = {
-            f"_k{n}": (self.types[name], value) for n, (name, value) in enumerate(zip(self.key, key, strict=True))
-        }
-        choices, same = [], []  # type: list[str], list[str]
-        for n, (name, value) in enumerate(zip(self.key, key, strict=True)):
-            quoted = quote_name(name)
-            larger = f"{quoted} IS NOT NULL" if value is None else f"{quoted} > $_k{n}"
-            choices.append(f"({' AND '.join([*same, larger])})")
-            same.append(f"{quoted} IS NULL" if value is None else f"{quoted} = $_k{n}")
-        used = {name: each for name, each in parameters.items() if each[1] is not None}
-        return f"({' OR '.join(choices)})", used
-
     async def read(self, key: str) -> dict[str, Any]:
         """Return one row. NotFound if it does not exist."""
         values = self._parse_key(key)
-        same = [
-            f"{quote_name(name)} IS NULL" if value is None else f"{quote_name(name)} = $_k{n}"
-            for n, (name, value) in enumerate(zip(self.key, values, strict=True))
-        ]
-        _, parameters = self._beyond(values)
+        same = [same_value(name, value, n) for n, (name, value) in enumerate(zip(self.key, values, strict=True))]
+        parameters = key_parameters(self.key, self.types, values)
         limits = AnswerLimits(bytes=64 << 20)
         answer = await self._run(f"SELECT * FROM {self._name} WHERE {' AND '.join(same)}", parameters, limits)  # noqa: S608
         found = rows_of(answer.results[0])

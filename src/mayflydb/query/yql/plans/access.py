@@ -13,7 +13,13 @@ from mayflydb.query.sorting import sort_in_runs
 from mayflydb.query.yql import comparison
 from mayflydb.query.yql.expression import Evaluate
 from mayflydb.query.yql.plans.binder import Binder
-from mayflydb.query.yql.plans.constraints import Constraint, column_of, constraints, find_column_conversion
+from mayflydb.query.yql.plans.constraints import (
+    Constraint,
+    column_of,
+    constraints,
+    find_column_conversion,
+    not_null_bounds,
+)
 from mayflydb.query.yql.plans.membership import bind_collection
 from mayflydb.query.yql.plans.rangesets import RangeUnion, TupleRanges
 from mayflydb.query.yql.plans.relations import Ranges, Scan
@@ -182,7 +188,8 @@ def _or_ranges(
         return None
     found: list[Ranges] = []
     for side in sides:
-        known = [each for each_part in conjuncts(side) for each in constraints(binder, each_part)]
+        conditions = conjuncts(side)
+        known = [each for part in conditions for each in constraints(binder, part) or not_null_bounds(binder, part)]
         if not _score_key(key, known):
             return None
         ranges, _ = _build_ranges(table, key, known)

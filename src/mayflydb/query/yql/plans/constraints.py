@@ -72,8 +72,10 @@ class Constraint(msgspec.Struct, frozen=True):
     def find_bound(self, run: Run) -> tuple[Value, bool, bool] | bool | None:
         """The bound as (value, True if the value itself is excluded, True if it is an upper bound).
 
-        None: the bound excludes nothing. False: it excludes everything.
+        None: the bound excludes nothing but NULL, as every bound does. False: it excludes everything.
         """
+        if self.null:
+            return None
         value = self.value((), run)
         if value is None:
             return False
@@ -118,6 +120,14 @@ def constraints(binder: Binder, tree: Tree) -> list[Constraint]:
         case _:
             return []
     return [] if None in found else [each for each in found if each is not None]
+
+
+def not_null_bounds(binder: Binder, tree: Tree) -> list[Constraint]:
+    """The bound of `column IS NOT NULL`: behind NULL, the least value. It leaves most rows, so it chooses no index."""
+    match tree:
+        case Unary(_, "IS NOT NULL", operand) if (column := column_of(binder, operand)) is not None:
+            return [Constraint(column[0], "bound", lambda row, run: None, _identity, ">", null=True)]
+    return []
 
 
 def _identity(value: Value) -> Value:
