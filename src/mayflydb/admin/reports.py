@@ -52,12 +52,18 @@ class ExpiryReports:
         shown = {"target": container.target, **settings, "paused": container.node.definition.paused}
         row = {**shown, **counts, "next_expiry": formats.time_or_none(ahead)}
         if "indexes" in settings and container.node.definition.schedule is None:
-            # now + 1: the pass of this very instant is over. Without a rule that waits for passes there is no next one.
-            passes = any(rule.passes for rule in container.node.rules)
-            row["next_pass"] = formats.time(self._engine.monitor.schedule.next(now + 1)) if passes else None
+            row["next_pass"] = self._next_pass(container, now)
         if container.node.definition.schedule is not None:
             row |= self._describe_runs(container.node.definition, now, counts["records"] + counts["hidden"])
         return row
+
+    def _next_pass(self, container: ContainerTarget, now: Instant) -> str | None:
+        """Return the time of the monitor's next pass. None: no rule waits for passes, or there are none."""
+        monitor, node = self._engine.monitor, container.node
+        if not monitor.enabled or node.definition.paused or not any(rule.passes for rule in node.rules):
+            return None
+        # now + 1: the pass of this very instant is over.
+        return formats.time(monitor.schedule.next(now + 1))
 
     async def totals(self, container: ContainerTarget) -> Totals:
         """Return the counts of a container, hidden records included."""

@@ -107,6 +107,7 @@ class Shell:
         )
         self._templates.filters["number"] = words.number
         self._templates.filters["life"] = draw_life
+        self._templates.filters["left"] = words.format_wait
         self._templates.filters["count"] = words.count
         self._templates.filters["items"] = words.items
         self._templates.filters["address"] = partial(quote, safe="", errors="surrogatepass")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mayflydb.admin import formats
+from mayflydb.admin.requests import parse_moment
 from mayflydb.model.instant import DAY, HOUR, MINUTE, SECOND, Instant, Span
 
 _UNITS: tuple[tuple[str, Span], ...] = (("d", DAY), ("h", HOUR), ("min", MINUTE), ("s", SECOND))
@@ -52,6 +53,11 @@ def short_span(length: Span) -> str:
     """Format a span in its two largest units, without the rest."""
     # Each unit is two words, its number and its name.
     return " ".join(span(length).split(" ")[:4])
+
+
+def format_wait(time: str, now: str) -> str:
+    """Return the span from `now` to a time of a page: `59 s`; `0 s` for a time that has come."""
+    return short_span(max(0, parse_moment(time.replace(" ", "T")) - parse_moment(now.replace(" ", "T"))))
 
 
 def ttl_index(index: Mapping[str, Any]) -> str:

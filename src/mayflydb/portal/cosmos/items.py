@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 import msgspec
 from starlette.responses import Response
 
+from mayflydb.admin import formats
 from mayflydb.admin.operations import Admin
 from mayflydb.admin.requests import Preview
 from mayflydb.admin.wires import Cosmos
@@ -82,7 +83,7 @@ class ItemsPage:
             listed = f"{'' if complete else 'The first '}{words.items(len(rows))}"
             caption = f"{listed} that would expire at once with Time to Live {would}"
             view = msgspec.structs.replace(view, caption=caption, filter=None)
-        content = {"view": view, "would": would, "complete": complete}
+        content = {"view": view, "would": would, "complete": complete, "next": await self.next_sweep(visit)}
         return await self._page(visit, "cosmos/items.html", content, status, problem)
 
     def _view(
@@ -151,7 +152,14 @@ class ItemsPage:
             rows, following, _, _ = await self._query(visit, asked, (), here)
         else:
             rows, following = await self._rows(visit, here)
-        return json_response({"items": rows, "after": following})
+        return json_response({"items": rows, "after": following, "next_sweep": await self.next_sweep(visit)})
+
+    async def next_sweep(self, visit: Visit) -> str | None:
+        """Return the time at which items are purged next: that of the next expiry. None: none expires, or purging is paused."""
+        node, engine = visit.container.node, self._admin.engine
+        if node.definition.paused:
+            return None
+        return formats.time_or_none(await engine.next_deadline(node.id, await engine.now()))
 
     async def show_item(self, visit: Visit) -> Response:
         """Show one item in its editor, its deadline and the reason."""

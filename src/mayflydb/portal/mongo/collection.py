@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Any
 
 from mayflydb.admin.wires import Mongo
-from mayflydb.model.errors import BadRequest, Conflict, MayflyError, NotFound, PreconditionFailed, Unsupported
+from mayflydb.model.errors import BadRequest, Conflict, MayflyError, NotFound, PreconditionFailed
 from mayflydb.model.instant import SECOND, Instant
 from mayflydb.portal.mongo.query import CollectionRunner
 from mayflydb.portal.querying import SECONDS
@@ -103,13 +103,6 @@ class CollectionDocuments:
 
     async def _send(self, fields: Sequence[tuple[str, Any]]) -> Reply:
         return await self._mongo.send(self._database, encode_pairs(fields))
-
-
-def require_mongo(mongo: Mongo | None) -> Mongo:
-    """Return the caller of the front end. Unsupported where MongoDB is not served."""
-    if mongo is None:
-        raise Unsupported("MongoDB is not served here.", hint="serve with --mongo-port")
-    return mongo
 
 
 def digest(document: bytes) -> str:

@@ -25,9 +25,9 @@ from mayflydb.portal.mongo.collection import (
     name_id,
     parse_id,
     parse_text,
-    require_mongo,
     with_id,
 )
+from mayflydb.portal.mongo.query import require_mongo
 from mayflydb.portal.presence import EXPORTS, FILE_SECONDS, ClientLeft, run_while_present
 from mayflydb.portal.querying import EXPORT_BYTES, EXPORT_ROWS
 from mayflydb.portal.shell import HEADERS, Shell, Visit, json_response, keep_message

@@ -27,7 +27,8 @@ from mayflydb.portal.grid import (
     grid_row,
     parse_position,
 )
-from mayflydb.portal.mongo.collection import CollectionDocuments, id_of, id_text, name_id, require_mongo
+from mayflydb.portal.mongo.collection import CollectionDocuments, id_of, id_text, name_id
+from mayflydb.portal.mongo.query import require_mongo
 from mayflydb.portal.records import NOTHING, RecordsPage
 from mayflydb.portal.results import shorten
 from mayflydb.portal.shell import Shell, Visit, json_response

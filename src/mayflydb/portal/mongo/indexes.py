@@ -11,9 +11,10 @@ from starlette.responses import RedirectResponse, Response
 from mayflydb.admin.operations import Admin
 from mayflydb.admin.wires import Mongo
 from mayflydb.engine.proposals import Change
-from mayflydb.model.errors import BadRequest, MayflyError, Unsupported
+from mayflydb.model.errors import BadRequest, MayflyError
 from mayflydb.portal import forms, words
 from mayflydb.portal.forms import NOT_SUBMITTED, Outcome
+from mayflydb.portal.mongo.query import require_mongo
 from mayflydb.portal.shell import Shell, Visit, json_response, keep_message
 from mayflydb.query.mongo.extended_json import encode_pairs, fields_of, format_value
 from mayflydb.query.mongo.raw import elements
@@ -94,9 +95,7 @@ class IndexesPage:
         return f"Index {name} was dropped"
 
     async def _send(self, visit: Visit, command: list[tuple[str, Any]]) -> Any:
-        if self._mongo is None:
-            raise Unsupported("MongoDB is not served here.", hint="serve with --mongo-port")
-        return await self._mongo.send(visit.database, encode_pairs(command))
+        return await require_mongo(self._mongo).send(visit.database, encode_pairs(command))
 
     async def _list(self, visit: Visit) -> list[dict[str, str]]:
         reply = await self._send(visit, [("listIndexes", visit.name)])

@@ -14,7 +14,7 @@ from mayflydb.admin.wires import Mongo
 from mayflydb.model.errors import BadRequest, MayflyError
 from mayflydb.portal.editing import Drop
 from mayflydb.portal.forms import describe_error, read_form
-from mayflydb.portal.mongo.collection import require_mongo
+from mayflydb.portal.mongo.query import require_mongo
 from mayflydb.portal.shell import Shell, Visit, container_address, keep_message
 from mayflydb.query.mongo.extended_json import encode_pairs
 

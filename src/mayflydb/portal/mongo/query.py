@@ -43,6 +43,13 @@ _EXAMPLES: Final = (
 )
 
 
+def require_mongo(mongo: Mongo | None) -> Mongo:
+    """Return the caller of the front end. Unsupported where MongoDB is not served."""
+    if mongo is None:
+        raise Unsupported("MongoDB is not served here.", hint="serve with --mongo-port")
+    return mongo
+
+
 class MongoQueries:
     """The page, and the runner of one collection."""
 
@@ -64,9 +71,7 @@ class MongoQueries:
 
     def runner(self, visit: Visit) -> CollectionRunner:
         """Return the runner of a collection. Unsupported where MongoDB is not served."""
-        if self._mongo is None:
-            raise Unsupported("MongoDB is not served here.", hint="serve with --mongo-port")
-        return CollectionRunner(self._mongo, visit.database, visit.name)
+        return CollectionRunner(require_mongo(self._mongo), visit.database, visit.name)
 
 
 class CollectionRunner:

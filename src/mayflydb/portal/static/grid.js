@@ -22,9 +22,9 @@ for (const table of document.querySelectorAll("[data-runs]")) {
     const now = start + performance.now() - since;
     for (const [cell, deadline] of cells) {
       const left = Math.floor((deadline - now) / 1000);
-      const text = left >= 0 ? span(left) : "expired";
+      const text = left >= 0 ? span(left) : (cell.dataset.done ?? "expired");
       if (cell.textContent !== text) cell.textContent = text;
-      if (left < 0) cell.parentElement.classList.add("gone");
+      if (left < 0 && !cell.dataset.done) cell.parentElement.classList.add("gone");
     }
   }, 1000);
   if (cells.length === 0) clearInterval(timer);
