@@ -12,7 +12,10 @@ import termios
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from io import StringIO
 from pathlib import Path
+
+import pytest
 
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -53,3 +56,27 @@ def _drain(terminal: int, into: list[bytes]) -> None:
     with suppress(OSError):
         while part := os.read(terminal, 65536):
             into.append(part)
+
+
+class Screen(StringIO):
+    """A stream that is a terminal. `seen` is set when a text with `awaited` was written."""
+
+    def __init__(self, awaited: str, *, is_terminal: bool = True) -> None:
+        super().__init__()
+        self.is_terminal, self.awaited, self.seen = is_terminal, awaited, threading.Event()
+
+    def isatty(self) -> bool:
+        return self.is_terminal
+
+    def write(self, text: str) -> int:
+        count = super().write(text)
+        if self.awaited in text:
+            self.seen.set()
+        return count
+
+
+def on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make commands that run in process take their stderr for a terminal, and stdout for a pipe."""
+    monkeypatch.setattr(
+        "click.testing._NamedTextIOWrapper.isatty", lambda stream: stream.name == "<stderr>", raising=False
+    )

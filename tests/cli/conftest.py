@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -15,11 +15,17 @@ from mayflydb.cli.main import mayfly
 
 
 class AdminStub:
-    """Answers from `answers[(method, path)]` = (status, body), paths without the query; records (method, target, body)."""
+    """Answers from `answers[(method, path)]` = (status, body), paths without the query; records (method, target, body).
+
+    It waits for `gate` before it answers what is not in `quick`.
+    """
 
     def __init__(self) -> None:
         self.answers: dict[tuple[str, str], tuple[int, Any]] = {}
         self.asked: list[tuple[str, str, Any]] = []
+        self.gate = threading.Event()
+        self.gate.set()
+        self.quick: frozenset[tuple[str, str]] = frozenset()
         stub = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -27,10 +33,18 @@ class AdminStub:
                 self.answer(None)
 
             def do_POST(self) -> None:
-                self.answer(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                self.answer(json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or b"null"))
+
+            def do_PUT(self) -> None:
+                self.answer(len(self.rfile.read(int(self.headers.get("Content-Length", 0)))))
+
+            def do_DELETE(self) -> None:
+                self.answer(None)
 
             def answer(self, body: Any) -> None:
                 stub.asked.append((self.command, self.path, body))
+                if (self.command, self.path.partition("?")[0]) not in stub.quick:
+                    stub.gate.wait(10)
                 status, reply = stub.answers.get(
                     (self.command, self.path.partition("?")[0]), (404, {"title": "no such path"})
                 )
@@ -43,7 +57,7 @@ class AdminStub:
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
                 """Quiet."""
 
-        self._server = HTTPServer(("127.0.0.1", 0), Handler)
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
         self._thread.start()

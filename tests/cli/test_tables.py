@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import io
-
-import pytest
-
-from mayflydb.cli.progress import ProgressLine, describe
+from mayflydb.cli.progress import describe
 from mayflydb.cli.tables import columns_of, draw_table
 
 ROWS = [
@@ -42,26 +38,3 @@ def test_an_amount_of_work() -> None:
         == "export  [######..................]  250 of 1,000 records, 12 s left"
     )
     assert describe("advance", "deaths", 1204, None, 2.6) == "advance  1,204 deaths, 3 s"
-
-
-class Screen(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def test_short_work_says_nothing_and_long_work_cleans_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [0.0]
-    monkeypatch.setattr("mayflydb.cli.progress.time.monotonic", lambda: now[0])
-    screen = Screen()
-    with ProgressLine("copy", out=screen) as line:
-        line.update(1, 10)
-        now[0] = 1.9
-        line.update(2, 10)
-        assert screen.getvalue() == ""
-        now[0] = 2.5
-        line.update(5, 10)
-        assert "5 of 10 records" in screen.getvalue()
-    assert screen.getvalue().rpartition("\r")[2] == "" and screen.getvalue().split("\r")[-2].strip() == ""
-    with ProgressLine("copy", patience=0, out=io.StringIO()) as line:
-        line.update(5, 10)
-        line.say("waiting")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import threading
 from collections.abc import Callable, Mapping
@@ -19,6 +18,7 @@ from mayflydb.cli.long_requests import Report, post_with_progress, report_advanc
 from mayflydb.cli.progress import ProgressLine
 from mayflydb.cli.watch import describe, read_events
 from mayflydb.embedded import serve
+from terminal import Screen
 
 if TYPE_CHECKING:
     from cli.conftest import AdminStub
@@ -102,17 +102,12 @@ def test_the_events_of_a_server() -> None:
 # --- progress -------------------------------------------------------------------------------------------------------------
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
 class Slow:
-    """A server whose answer comes when it has been asked for its counts three times; `None` is no answer in time."""
+    """A server whose answer comes when the screen has what is awaited. Of its counts, `None` is no answer in time."""
 
-    def __init__(self, fails: bool = False) -> None:
+    def __init__(self, seen: threading.Event, fails: bool = False) -> None:
         self.looks: list[Mapping[str, Any] | None] = [self.counts(0), None, self.counts(1204)]
-        self.seen = threading.Event()
+        self.seen = seen
         self.fails = fails
 
     @staticmethod
@@ -122,8 +117,6 @@ class Slow:
 
     def get(self, path: str) -> Any:
         assert path == "stats"
-        if len(self.looks) == 1:
-            self.seen.set()
         found = self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
         if found is None:
             raise CommandFailed("timed out")
@@ -136,20 +129,14 @@ class Slow:
         return {"purged": 1204, **body}
 
 
-@pytest.fixture
-def screen(monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    found = Terminal()
-    monkeypatch.setattr(progress, "INTERVAL", -1.0)
+def post(monkeypatch: pytest.MonkeyPatch, report: Report, screen: Screen, *, fails: bool = False) -> Any:
+    slow = Slow(screen.seen, fails)
+    monkeypatch.setattr(progress, "PATIENCE", 0.001)
+    monkeypatch.setattr(progress, "INTERVAL", 0.01)
     monkeypatch.setattr(long_requests, "PATIENCE", 0.001)
     monkeypatch.setattr(long_requests, "POLL_SECONDS", 0.02)
-    monkeypatch.setattr(
-        long_requests, "ProgressLine", lambda what, patience: ProgressLine(what, "records", patience, found)
-    )
-    return found
-
-
-def post(monkeypatch: pytest.MonkeyPatch, slow: Slow, report: Report) -> Any:
-    monkeypatch.setattr(long_requests, "admin_client", lambda ctx, timeout=None: slow)
+    monkeypatch.setattr(long_requests, "ProgressLine", lambda what: ProgressLine(what, out=screen))
+    monkeypatch.setattr(long_requests, "admin_client", lambda ctx, timeout=None, silent=False: slow)
     return post_with_progress(click.Context(click.Command("x")), "purge", "purge", {"target": "x"}, report)
 
 
@@ -161,17 +148,16 @@ def post(monkeypatch: pytest.MonkeyPatch, slow: Slow, report: Report) -> Any:
         (report_advance, f"at {AT}, 1,204 records purged"),
     ],
 )
-def test_a_long_request_shows_how_far_it_is(
-    monkeypatch: pytest.MonkeyPatch, screen: Terminal, report: Report, shown: str
-) -> None:
-    assert post(monkeypatch, Slow(), report) == {"purged": 1204, "target": "x"}
-    assert shown in screen.getvalue()
-    assert screen.getvalue().endswith("\r")
+def test_a_long_request_shows_how_far_it_is(monkeypatch: pytest.MonkeyPatch, report: Report, shown: str) -> None:
+    screen = Screen(shown)
+    assert post(monkeypatch, report, screen) == {"purged": 1204, "target": "x"}
+    assert screen.seen.is_set() and screen.getvalue().endswith("\r")
 
 
-def test_a_long_request_that_fails(monkeypatch: pytest.MonkeyPatch, screen: Terminal) -> None:
+def test_a_long_request_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen("purge  ")
     with pytest.raises(CommandFailed, match="disk is full"):
-        post(monkeypatch, Slow(fails=True), report_purge(None))
+        post(monkeypatch, report_purge(None), screen, fails=True)
     assert screen.getvalue().endswith("\r")
 
 

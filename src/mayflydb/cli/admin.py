@@ -13,6 +13,8 @@ from urllib.parse import urlencode, urlsplit
 
 import click
 
+from mayflydb.cli.progress import ProgressLine
+
 if TYPE_CHECKING:
     import http.client
 
@@ -45,10 +47,12 @@ class AdminClient:
 
     The file is read at each request, because a server that is starting has not written it yet. `timeout`: seconds to wait for an
     answer; None: no limit, because an advance of the clock by years takes its time. `token_file`: holds the admin token.
+    `what`: shown on a terminal while an answer takes long; empty: nothing is shown.
     """
 
-    def __init__(self, url: str, timeout: float | None = None, token_file: Path | None = None) -> None:
+    def __init__(self, url: str, timeout: float | None = None, token_file: Path | None = None, what: str = "") -> None:
         self._url = url
+        self._what = what
         self._timeout = timeout
         self._token_file = token_file
 
@@ -215,7 +219,11 @@ class AdminClient:
         return admin
 
     def _request_document(self, method: str, path: str, body: Mapping[str, object] | None) -> Any:
-        status, answer = self.request(method, path, body)
+        if self._what:
+            with ProgressLine(self._what):
+                status, answer = self.request(method, path, body)
+        else:
+            status, answer = self.request(method, path, body)
         if not 200 <= status < 300:
             _fail(status, answer)
         return answer
@@ -232,10 +240,11 @@ def _fail(status: int, answer: Any) -> NoReturn:
     raise CommandFailed(message, hint=word_hint(hint_in(problem), "cli"), exit_code=_EXIT_CODES.get(status, FAILED))
 
 
-def admin_client(ctx: click.Context, timeout: float | None = None) -> AdminClient:
-    """Return the client of the server that `--url` names."""
+def admin_client(ctx: click.Context, timeout: float | None = None, *, silent: bool = False) -> AdminClient:
+    """Return the client of the server that `--url` names. `silent`: the command itself shows its progress."""
     given = ctx.find_root().obj
-    return AdminClient(given["url"], timeout, given["token_file"])
+    what = "" if silent else ctx.command_path.partition(" ")[2]
+    return AdminClient(given["url"], timeout, given["token_file"], what)
 
 
 def check_with(parse: Callable[[str], object]) -> Callable[[click.Context, click.Parameter, str | None], str | None]:

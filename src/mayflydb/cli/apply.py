@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import click
 import msgspec
 
 from mayflydb.admin.hints import hint_of, word_hint
-from mayflydb.cli.admin import CommandFailed, admin_client
+from mayflydb.cli.admin import AdminClient, CommandFailed, admin_client
 from mayflydb.cli.output import output_option, show
+from mayflydb.cli.progress import ProgressLine
 from mayflydb.model.errors import MayflyError
 
 
@@ -25,20 +27,17 @@ def apply(ctx: click.Context, paths: tuple[Path, ...]) -> None:
     Files are JSON, TOML or YAML, or YQL. Applied again, a file changes nothing: what is there with the same content stays as old
     as it is.
     """
-    from mayflydb.admin import resource_files, resources
-
-    client = admin_client(ctx)
     found: dict[str, str] = {}
     records: dict[str, Counter[str]] = {}
     differences: dict[tuple[str, str], dict[str, Any]] = {}
     now = ""
     try:
-        for path in resource_files.find(list(paths)):
-            for piece in resources.pieces(resource_files.read(path)):
-                answer: dict[str, Any] = client.post("apply", msgspec.to_builtins(piece))
+        with ProgressLine("apply", "resources") as line:
+            for answer in _send(admin_client(ctx, silent=True), paths):
                 now = answer["now"]
                 for target, result in answer["resources"].items():
                     found.setdefault(target, result)
+                line.update(len(found))
                 for target, counts in answer["records"].items():
                     records.setdefault(target, Counter()).update(counts)
                 differences |= {(row["target"], row["setting"]): row for row in answer["differences"]}
@@ -55,3 +54,12 @@ def apply(ctx: click.Context, paths: tuple[Path, ...]) -> None:
         )
     document = {"now": now, "resources": found, "records": records, "differences": list(differences.values())}
     show(ctx, document, rows)
+
+
+def _send(client: AdminClient, paths: Sequence[Path]) -> Iterator[dict[str, Any]]:
+    """Send what the files describe, piece by piece, and yield the answers."""
+    from mayflydb.admin import resource_files, resources
+
+    for path in resource_files.find(list(paths)):
+        for piece in resources.pieces(resource_files.read(path)):
+            yield client.post("apply", msgspec.to_builtins(piece))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -151,7 +152,9 @@ def import_(
         from mayflydb.moving.source import PausedSource
 
         # The file is read twice: `open` checks all of it before the first record is copied.
-        with FileSource.open(file) as opened:
+        with ExitStack() as closing:
+            with ProgressLine("checking"):
+                opened = closing.enter_context(FileSource.open(file))
             source = PausedSource(opened) if paused else opened
             return await _with_store(settings, True, lambda target: copy(source, target, report))
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import click
 import msgspec
 
+from mayflydb.cli.progress import ProgressLine
 from mayflydb.clock import Stopwatch, monotonic_us
 from mayflydb.embedded import RunningServer, serve
 from mayflydb.model.instant import HOUR, MINUTE, SECOND
@@ -106,7 +107,8 @@ STEPS = (
 def run(*, output: str, keep: bool, stopwatch: Stopwatch = monotonic_us) -> int:
     """Print the results as table, json or jsonl. Return 0 if all are as expected, else 1. `keep`: serve on until Ctrl+C."""
     with serve(memory=True, port=0, mongo_port=0, ydb_port=0, clock="virtual") as server:
-        found = observe(server, stopwatch)
+        with ProgressLine("demo"):
+            found = observe(server, stopwatch)
         click.echo(_FORMS[output](found))
         if keep:
             _serve_on(server)

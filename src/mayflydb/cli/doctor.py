@@ -11,9 +11,8 @@ import msgspec
 
 from mayflydb.cli.admin import CommandFailed
 from mayflydb.cli.output import output_option, resolve_form, show
-from mayflydb.clock import monotonic_us
+from mayflydb.cli.progress import ProgressLine
 from mayflydb.model.errors import MayflyError
-from mayflydb.model.instant import SECOND
 
 if TYPE_CHECKING:
     from mayflydb.store.findings import Finding, Repaired, Report, ReportProgress
@@ -22,9 +21,6 @@ T = TypeVar("T")
 
 DAMAGED = 5
 """The exit code where damage was found, or where a repair had to leave something out."""
-
-_QUIET = 2 * SECOND
-"""Progress is printed so often, the first time after so long."""
 
 _MENDING = {
     "repair": "--repair mends it",
@@ -60,18 +56,15 @@ def doctor(ctx: click.Context, path: Path, to: Path | None, as_json: bool) -> No
 
 
 def _run(path: Path, work: Callable[[ReportProgress], T]) -> T:
-    """Run the work, with progress on stderr once it takes long."""
-    told = monotonic_us()
-
-    def say(step: str, done: int, total: int) -> None:
-        nonlocal told
-        if monotonic_us() - told > _QUIET:
-            told = monotonic_us()
-            amount = f": {done:,}" if done else ""
-            click.echo(f"{step}{amount}{f' of {total:,}' if total else ''}", err=True)
-
+    """Run the work, with a line of progress."""
     try:
-        return work(say)
+        with ProgressLine("doctor") as line:
+
+            def say(step: str, done: int, total: int) -> None:
+                amount = f": {done:,}" if done else ""
+                line.say(f"{step}{amount}{f' of {total:,}' if total else ''}")
+
+            return work(say)
     except MayflyError as error:
         raise CommandFailed(error.message) from error
     except OSError as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ import msgspec
 
 from mayflydb.cli.admin import AdminClient, CommandFailed, admin_client
 from mayflydb.cli.output import show
+from mayflydb.cli.progress import ProgressLine
 
 
 def export_records(ctx: click.Context, file: Path, target: str) -> None:
@@ -27,7 +27,7 @@ def export_records(ctx: click.Context, file: Path, target: str) -> None:
     try:
         with place.open("wb") as out:
             write = _write_csv if suffix == ".csv" else _write_lines
-            count = write(_read(admin_client(ctx), target), out)
+            count = write(_read(admin_client(ctx, silent=True), target), out)
         place.rename(file)
     except OSError as error:
         raise CommandFailed(f"{error.filename or file}: {error.strerror}") from error
@@ -38,18 +38,19 @@ def export_records(ctx: click.Context, file: Path, target: str) -> None:
 
 def _read(client: AdminClient, target: str) -> Iterator[dict[str, Any]]:
     after, count = None, 0
-    is_watched = sys.stderr.isatty()
-    while True:
-        page = client.get("data/export", {"target": target, "limit": 1000, "after": after})
-        yield from page["records"]
-        count += len(page["records"])
-        if is_watched:
-            click.echo(f"\rexporting: {count} records", err=True, nl=False)
-        after = page["after"]
-        if after is None:
-            break
-    if is_watched:
-        click.echo("", err=True)
+    with ProgressLine("exporting") as line:
+        # The number of records is looked up where a person reads it.
+        total = (
+            sum(row["records"] for row in client.get("ttl", {"target": target})["targets"]) if line.is_shown else None
+        )
+        while True:
+            page = client.get("data/export", {"target": target, "limit": 1000, "after": after})
+            yield from page["records"]
+            count += len(page["records"])
+            line.update(count, total)
+            after = page["after"]
+            if after is None:
+                break
 
 
 def _write_lines(records: Iterator[dict[str, Any]], out: IO[bytes]) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +12,7 @@ import msgspec
 
 from mayflydb.cli.admin import FAILED, CommandFailed, admin_client
 from mayflydb.cli.output import show
+from mayflydb.cli.progress import ProgressLine
 
 PIECE_RECORDS: Final = 500
 PIECE_BYTES: Final = 1 << 20
@@ -26,14 +26,13 @@ def import_records(
     ctx: click.Context, file: Path, target: str, mode: str, continue_on_error: bool, dry_run: bool
 ) -> None:
     """Send the records of a file. CommandFailed names the first one that was not written, unless the rest is to follow."""
-    client = admin_client(ctx)
+    client = admin_client(ctx, silent=True)
     client.get("ttl", {"target": target})
     done = {"created": 0, "replaced": 0, "failed": 0, "read": 0}
     failures: list[dict[str, Any]] = []
     size = file.stat().st_size if file.is_file() else 0
-    with click.progressbar(
-        length=max(1, size), label="importing", file=sys.stderr, hidden=not sys.stderr.isatty()
-    ) as bar:
+    taken = 0
+    with ProgressLine("importing", "bytes") as line:
         for piece in _cut(_read(file)):
             done["read"] += len(piece)
             if not dry_run:
@@ -44,7 +43,8 @@ def import_records(
                 failures += [{"record": piece[row["number"]][0], "detail": row["detail"]} for row in answer["failures"]]
                 if failures and not continue_on_error:
                     break
-            bar.update(sum(taken for _, _, taken in piece))
+            taken += sum(bytes_of for _, _, bytes_of in piece)
+            line.update(taken, size)
     if failures and not continue_on_error:
         written = done["created"] + done["replaced"]
         raise CommandFailed(

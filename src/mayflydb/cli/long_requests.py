@@ -21,11 +21,11 @@ Report = Callable[[ProgressLine, Mapping[str, Any] | None, Mapping[str, Any]], N
 
 def post_with_progress(ctx: click.Context, what: str, path: str, body: Mapping[str, object], report: Report) -> Any:
     """POST a JSON body. A line of progress appears on a terminal once the answer takes longer than `PATIENCE`."""
-    admin = admin_client(ctx)
-    with ProgressLine(what, patience=0) as line:
+    admin = admin_client(ctx, silent=True)
+    with ProgressLine(what) as line:
         if not line.is_shown:
             return admin.post(path, body)
-        looks = admin_client(ctx, POLL_SECONDS)
+        looks = admin_client(ctx, POLL_SECONDS, silent=True)
         before = _look(looks)
         answer: Future[Any] = Future()
         # A daemon: Ctrl+C ends the command while the server still works.

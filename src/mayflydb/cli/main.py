@@ -64,11 +64,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
     default="auto",
     help="auto is a table on a terminal, else JSON; wide is a table with all columns.",
 )
+@click.option("-q", "--quiet", is_flag=True, help="Show no progress of what takes long.")
 @click.version_option(__version__, prog_name="mayfly", message="%(prog)s %(version)s")
 @click.pass_context
-def mayfly(ctx: click.Context, config_file: str | None, url: str, token_file: Path | None, output: str) -> None:
+def mayfly(
+    ctx: click.Context, config_file: str | None, url: str, token_file: Path | None, output: str, quiet: bool
+) -> None:
     """A database in which every record knows when it dies. `mayfly` alone means `mayfly serve`."""
-    ctx.obj = {"config_file": config_file, "url": url, "token_file": token_file, "output": output}
+    ctx.obj = {"config_file": config_file, "url": url, "token_file": token_file, "output": output, "quiet": quiet}
     if ctx.invoked_subcommand is None:
         serve = mayfly.get_command(ctx, "serve")
         assert serve is not None

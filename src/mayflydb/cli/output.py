@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
@@ -19,9 +19,22 @@ def _set_output(ctx: click.Context, _: click.Parameter, value: str | None) -> No
         ctx.find_root().obj["output"] = value
 
 
-output_option = click.option(
-    "-o", "--output", type=click.Choice(FORMS), expose_value=False, callback=_set_output, help="As before the command."
-)
+def _set_quiet(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if value:
+        ctx.find_root().obj["quiet"] = True
+
+
+def output_option(command: Callable[..., None]) -> Callable[..., None]:
+    """Add -o and -q, which may also stand before the command."""
+    as_before = "As before the command."
+    for option in (
+        click.option("-q", "--quiet", is_flag=True, expose_value=False, callback=_set_quiet, help=as_before),
+        click.option(
+            "-o", "--output", type=click.Choice(FORMS), expose_value=False, callback=_set_output, help=as_before
+        ),
+    ):
+        command = option(command)
+    return command
 
 
 def resolve_form(output: str) -> str:

@@ -3,59 +3,84 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from types import TracebackType
-from typing import Final, TextIO
+from typing import Final, Self, TextIO
+
+import click
 
 BAR: Final = 24
 PATIENCE: Final = 2.0
 """Seconds of work without a word."""
 INTERVAL: Final = 0.2
-"""Least seconds between two lines."""
+"""Seconds between two lines."""
 
 
 class ProgressLine:
-    """A line such as `export  [####......]  1,204 of 4,310 records, 12 s left`. Nothing where stderr is no terminal."""
+    """A line such as `export  [####......]  1,204 of 4,310 records, 12 s left`, for work that takes long.
 
-    def __init__(self, what: str, unit: str = "records", patience: float = PATIENCE, out: TextIO | None = None) -> None:
-        """`patience`: seconds after which the first line appears."""
-        self._what, self._unit, self._patience = what, unit, patience
+    Nothing where stderr is no terminal, or -q was given. A thread writes it, also while the work does not tell how far it is.
+    """
+
+    def __init__(self, what: str, unit: str = "records", out: TextIO | None = None) -> None:
+        self._what, self._unit = what, unit
         self._out = sys.stderr if out is None else out
-        self._is_shown = self._out.isatty()
-        self._began = self._last = time.monotonic()
+        self._is_shown = self._out.isatty() and not _is_quiet()
         self._width = 0
+        self._amount: tuple[int, int | None] | None = None
+        self._text = ""
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
 
     @property
     def is_shown(self) -> bool:
-        """True: stderr is a terminal."""
+        """True: a person sees it."""
         return self._is_shown
 
-    def __enter__(self) -> ProgressLine:
+    def __enter__(self) -> Self:
+        if self._is_shown:
+            self._thread = threading.Thread(target=self._show, daemon=True)
+            self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
         self._write("")
 
     def update(self, done: int, total: int | None = None) -> None:
-        """Show how much is done."""
-        now = time.monotonic()
-        if not self._is_shown or now - self._began < self._patience or now - self._last < INTERVAL:
-            return
-        self._last = now
-        self._write(describe(self._what, self._unit, done, total, now - self._began))
+        """Tell how much is done. `total`: None where it is not known."""
+        self._amount = (done, total)
 
     def say(self, text: str) -> None:
-        """Show a text instead of an amount."""
-        if self._is_shown:
-            self._write(f"{self._what}  {text}")
+        """Tell a text instead of an amount."""
+        self._text = text
+
+    def _show(self) -> None:
+        began, pause = time.monotonic(), PATIENCE
+        while not self._ended.wait(pause):
+            self._write(self._describe(time.monotonic() - began))
+            pause = INTERVAL
+
+    def _describe(self, seconds: float) -> str:
+        if self._amount is not None:
+            return describe(self._what, self._unit, *self._amount, seconds)
+        return f"{self._what}  {self._text or f'{seconds:.0f} s'}"
 
     def _write(self, text: str) -> None:
-        if self._width or text:
+        if self._is_shown and (self._width or text):
             self._out.write("\r" + text.ljust(self._width) + ("" if text else "\r"))
             self._out.flush()
             self._width = len(text)
+
+
+def _is_quiet() -> bool:
+    ctx = click.get_current_context(silent=True)
+    return ctx is not None and bool((ctx.find_root().obj or {}).get("quiet"))
 
 
 def describe(what: str, unit: str, done: int, total: int | None, seconds: float) -> str:

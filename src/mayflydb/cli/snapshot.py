@@ -55,7 +55,7 @@ def restore(ctx: click.Context, name: str, yes: bool) -> None:
 @click.pass_context
 def export(ctx: click.Context, name: str, file: Path) -> None:
     """Write the snapshot NAME to FILE, which must not exist. It holds everything that is stored, credentials included."""
-    client = admin_client(ctx)
+    client = admin_client(ctx, silent=True)
     # Asked first: the answer with the bytes does not tell how many there are.
     total = next((row["bytes"] for row in client.get("snapshots")["snapshots"] if row["name"] == name), None)
     if file.exists():
@@ -88,7 +88,7 @@ def export(ctx: click.Context, name: str, file: Path) -> None:
 @click.pass_context
 def import_(ctx: click.Context, file: Path, name: str | None, yes: bool) -> None:
     """Take FILE, which `export` wrote, as the snapshot NAME; without NAME as that of the file. It is not restored yet."""
-    client, wanted = admin_client(ctx), name or file.name.removesuffix(".snapshot")
+    client, wanted = admin_client(ctx, silent=True), name or file.name.removesuffix(".snapshot")
     if any(row["name"] == wanted for row in client.get("snapshots")["snapshots"]):
         ask_to_confirm(f"Replace the snapshot {wanted} on {ctx.find_root().obj['url']}?", yes=yes)
     try:

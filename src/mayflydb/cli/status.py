@@ -12,6 +12,7 @@ import click
 from mayflydb.cli.admin import NOT_READY, AdminClient, CommandFailed, admin_client
 from mayflydb.cli.estimates import count_in_words
 from mayflydb.cli.output import output_option, show
+from mayflydb.cli.progress import ProgressLine
 
 POLL_SECONDS = 0.1
 REQUEST_SECONDS = 5.0
@@ -57,13 +58,14 @@ def wait_until_ready(admin: AdminClient, seconds: float) -> Any:
     """Return the readiness document, after at least one request. CommandFailed with the last reason if the time runs out."""
     deadline = time.monotonic() + seconds
     pause = threading.Event()
-    while True:
-        failure, ready = _request_readiness(admin)
-        if failure is None:
-            return ready
-        if time.monotonic() >= deadline:
-            raise failure
-        pause.wait(min(POLL_SECONDS, max(0.0, deadline - time.monotonic())))
+    with ProgressLine("waiting for readiness"):
+        while True:
+            failure, ready = _request_readiness(admin)
+            if failure is None:
+                return ready
+            if time.monotonic() >= deadline:
+                raise failure
+            pause.wait(min(POLL_SECONDS, max(0.0, deadline - time.monotonic())))
 
 
 def _request_readiness(admin: AdminClient) -> tuple[CommandFailed | None, Any]:

@@ -60,7 +60,7 @@ def watch(ctx: click.Context, types: str | None, target: str | None, after: int 
     query = {"types": types, "target": target, "after": after}
     last = None
     try:
-        for event in read_events(admin_client(ctx, SILENCE_SECONDS).stream("events", query)):
+        for event in read_events(admin_client(ctx, SILENCE_SECONDS, silent=True).stream("events", query)):
             last = event.number or last
             click.echo(describe(event) if people else _encode(event))
     except KeyboardInterrupt:
