@@ -18,6 +18,8 @@ type Move struct {
 	Now     time.Time `json:"now"`
 	Expired int       `json:"expired"`
 	Purged  int       `json:"purged"`
+	// ByTarget has the targets that have any.
+	ByTarget map[string]struct{ Expired, Purged int } `json:"by_target"`
 }
 
 // Expired is one record that age removed.
@@ -34,18 +36,19 @@ type Expired struct {
 	Reason string `json:"reason"`
 }
 
-// Error is a refusal of the admin API.
+// Error is a refusal of the admin API: its problem document.
 type Error struct {
 	Status int    `json:"status"`
 	Title  string `json:"title"`
 	Detail string `json:"detail"`
-	Hint   string `json:"hint"`
+	// Hint is the next thing to try, and often empty.
+	Hint string `json:"hint"`
 }
 
 func (e *Error) Error() string {
-	text := e.Detail
-	if text == "" {
-		text = fmt.Sprintf("%s (%d)", e.Title, e.Status)
+	text := fmt.Sprintf("%d %s", e.Status, e.Title)
+	if e.Detail != "" {
+		text += ": " + e.Detail
 	}
 	if e.Hint != "" {
 		text += "; " + e.Hint
@@ -62,7 +65,7 @@ func (s *Server) Now(ctx context.Context) (time.Time, error) {
 
 // Advance moves the clock through every deadline on the way, and returns when all that it makes due is purged.
 func (s *Server) Advance(ctx context.Context, by time.Duration) (Move, error) {
-	return s.move(ctx, "advance", map[string]any{"by": fmt.Sprintf("%dus", by.Microseconds())})
+	return s.move(ctx, "advance", map[string]any{"by": spanOf(by)})
 }
 
 // AdvanceToNextExpiry moves the clock to the next deadline, if there is one.
@@ -155,21 +158,42 @@ func (s *Server) Call(ctx context.Context, method, path string, body, into any) 
 }
 
 func (s *Server) request(ctx context.Context, method, path string, body []byte) ([]byte, error) {
+	limited, cancel := context.WithTimeout(ctx, s.patience)
+	defer cancel()
+	said, err := s.exchange(limited, method, path, body)
+	if limited.Err() != nil && ctx.Err() == nil {
+		return nil, fmt.Errorf("no answer to %s %s within %s: %w", method, path, s.patience, limited.Err())
+	}
+	return said, err
+}
+
+func (s *Server) exchange(ctx context.Context, method, path string, body []byte) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, method, s.Admin+"/"+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
-	answer, err := http.DefaultClient.Do(request)
+	if len(body) > 0 {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	answer, err := s.http.Do(request)
 	if err != nil {
 		return nil, err
 	}
-	defer answer.Body.Close()
+	return read(answer)
+}
+
+// read reads an answer to its end; a refusal is an Error.
+func read(answer *http.Response) ([]byte, error) {
+	defer func() { _ = answer.Body.Close() }()
 	said, err := io.ReadAll(answer.Body)
 	if err != nil || answer.StatusCode < 300 {
 		return said, err
 	}
-	refusal := &Error{Status: answer.StatusCode, Title: answer.Status}
-	_ = json.Unmarshal(said, refusal)
+	refusal := &Error{}
+	if json.Unmarshal(said, refusal) != nil {
+		refusal.Detail = string(said)
+	}
+	refusal.Status = answer.StatusCode
 	return nil, refusal
 }
 

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"regexp"
@@ -26,6 +27,8 @@ type Options struct {
 	Arguments []string
 	// Command is the program that serves. Without it that is MAYFLY_COMMAND, or `mayfly` on the PATH.
 	Command []string
+	// RequestTimeout bounds each call of the admin API, such as a move of the clock. Without it that is a minute.
+	RequestTimeout time.Duration
 }
 
 // Cosmos is the address for clients of Cosmos DB.
@@ -61,33 +64,31 @@ type Server struct {
 	// Admin is the base of the admin API, without a slash at the end.
 	Admin string `json:"admin"`
 
-	start time.Time
-	stdin io.Closer
-	ended chan struct{}
-	err   error
-	kill  func() error
+	patience time.Duration
+	http     *http.Client
+	stdin    io.Closer
+	stopping chan struct{}
+	stop     sync.Once
+	ended    chan struct{}
+	err      error
+	kill     func() error
 }
 
 // Serve starts a server and returns when each of its listeners answers, or when ctx is done. Stop it with Stop; it ends with
 // this process too, because its standard input does.
 func Serve(ctx context.Context, options Options) (*Server, error) {
-	programs := [][]string{{"mayfly"}}
-	if named := os.Getenv("MAYFLY_COMMAND"); named != "" {
-		programs = [][]string{words(named)}
+	program := []string{"mayfly"}
+	if named := words(os.Getenv("MAYFLY_COMMAND")); len(named) > 0 {
+		program = named
 	}
 	if len(options.Command) > 0 {
-		programs = [][]string{options.Command}
+		program = options.Command
 	}
-	var tried []string
-	for _, program := range programs {
-		path, err := exec.LookPath(program[0])
-		if err == nil {
-			return launch(ctx, options, path, program[1:])
-		}
-		tried = append(tried, program[0])
+	path, err := exec.LookPath(program[0])
+	if err != nil {
+		return nil, fmt.Errorf("run \"pip install\" on a clone of Mayfly, or set MAYFLY_COMMAND to the program: %w", err)
 	}
-	return nil, fmt.Errorf("%s is not on the PATH: run \"pip install\" on a clone of Mayfly, or set MAYFLY_COMMAND to the program",
-		strings.Join(tried, " and "))
+	return launch(ctx, options, path, program[1:])
 }
 
 func launch(ctx context.Context, options Options, program string, arguments []string) (*Server, error) {
@@ -111,7 +112,18 @@ func launch(ctx context.Context, options Options, program string, arguments []st
 	if err := command.Start(); err != nil {
 		return nil, err
 	}
-	server := &Server{start: options.Start, stdin: stdin, ended: make(chan struct{}), kill: command.Process.Kill}
+	server := &Server{
+		patience: options.RequestTimeout,
+		// Of its own: the default one may be another's stand-in, or go through a proxy.
+		http:     &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
+		stdin:    stdin,
+		stopping: make(chan struct{}),
+		ended:    make(chan struct{}),
+		kill:     command.Process.Kill,
+	}
+	if server.patience <= 0 {
+		server.patience = time.Minute
+	}
 	lines := make(chan []byte, 1)
 	go func() {
 		reader := bufio.NewReader(stdout)
@@ -137,6 +149,7 @@ func launch(ctx context.Context, options Options, program string, arguments []st
 
 // Stop ends the server, and returns when it has ended.
 func (s *Server) Stop() error {
+	s.stop.Do(func() { close(s.stopping) })
 	if err := s.stdin.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
 		return err
 	}

@@ -18,7 +18,7 @@ type Option func(*settings)
 
 type settings struct {
 	start time.Time
-	seed  any
+	seeds []any
 }
 
 // Start is the time at which the test's clock stands, in RFC 3339. Without it that is the second in which the server started.
@@ -28,6 +28,11 @@ func Start(moment string) Option {
 		panic(err)
 	}
 	return func(s *settings) { s.start = start }
+}
+
+// Seed is what the test finds: paths of .json files with resource documents, or documents as values that are marshalled.
+func Seed(sources ...any) Option {
+	return func(s *settings) { s.seeds = append(s.seeds, sources...) }
 }
 
 // Server is the server of one test.
@@ -67,6 +72,7 @@ func New(t testing.TB, options ...Option) *Server {
 	if !chosen.start.IsZero() {
 		found.Clock.Set(chosen.start)
 	}
+	found.Seed(chosen.seeds...)
 	return found
 }
 
@@ -100,6 +106,74 @@ func (s *Server) Reset(target string) {
 func (s *Server) Purge(target string) int {
 	s.t.Helper()
 	return call(s.t, func(ctx context.Context) (int, error) { return s.Server.Purge(ctx, target) })
+}
+
+// Seed makes what resource documents describe: paths of .json files, JSON as []byte, or values that are marshalled.
+func (s *Server) Seed(sources ...any) mayflydb.Seeded {
+	s.t.Helper()
+	return call(s.t, func(ctx context.Context) (mayflydb.Seeded, error) { return s.Server.Seed(ctx, sources...) })
+}
+
+// Snapshot saves everything that is stored, and the clock, in the place of a snapshot of that name. Snapshots outlive the test.
+func (s *Server) Snapshot(name string) mayflydb.Snapshot {
+	s.t.Helper()
+	return call(s.t, func(ctx context.Context) (mayflydb.Snapshot, error) { return s.Server.Snapshot(ctx, name) })
+}
+
+// Restore replaces everything by a snapshot, and returns the clock to its instant.
+func (s *Server) Restore(name string) {
+	s.t.Helper()
+	call(s.t, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.Server.Restore(ctx, name) })
+}
+
+// DeleteSnapshot deletes a snapshot.
+func (s *Server) DeleteSnapshot(name string) {
+	s.t.Helper()
+	call(s.t, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.Server.DeleteSnapshot(ctx, name) })
+}
+
+// Stats counts what is stored.
+func (s *Server) Stats() mayflydb.Stats {
+	s.t.Helper()
+	return call(s.t, s.Server.Stats)
+}
+
+// Preview counts what a change of TTL settings would expire. It changes nothing.
+func (s *Server) Preview(target string, change mayflydb.Change) mayflydb.Preview {
+	s.t.Helper()
+	return call(s.t, func(ctx context.Context) (mayflydb.Preview, error) { return s.Server.Preview(ctx, target, change) })
+}
+
+// Forecast counts deadlines from now to a horizon. target "" is everything.
+func (s *Server) Forecast(horizon time.Duration, buckets int, target string) mayflydb.Forecast {
+	s.t.Helper()
+	return call(s.t, func(ctx context.Context) (mayflydb.Forecast, error) {
+		return s.Server.Forecast(ctx, horizon, buckets, target)
+	})
+}
+
+// Explain says when and why one record expires, or why it does not. pk is the value of Cosmos DB's partition key; nil: none.
+func (s *Server) Explain(target, id string, pk any) mayflydb.Explanation {
+	s.t.Helper()
+	return call(s.t, func(ctx context.Context) (mayflydb.Explanation, error) { return s.Server.Explain(ctx, target, id, pk) })
+}
+
+// Events opens a stream of events, and returns the function that waits for the next one. Events that do not come within Patience
+// fail the test.
+func (s *Server) Events(follow mayflydb.Follow) (next func() mayflydb.Event) {
+	s.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	s.t.Cleanup(cancel)
+	stream, err := s.Server.Events(ctx, follow)
+	check(s.t, err)
+	return func() mayflydb.Event {
+		s.t.Helper()
+		late := time.AfterFunc(Patience, cancel)
+		defer late.Stop()
+		event, err := stream.Next()
+		check(s.t, err)
+		return event
+	}
 }
 
 // Expired lists the records that age removed since the test began, in the order of their purges.
