@@ -54,6 +54,7 @@ PAGES: Final = {
     f"{YDB_ROUTE}/upload": f"{YDB}/upload",
     f"{YDB_ROUTE}/query": f"{YDB}/query",
     f"{YDB_ROUTE}/drop": f"{YDB}/drop",
+    f"{YDB_ROUTE}/indexes": f"{YDB}/indexes",
 }
 """By route."""
 
@@ -99,7 +100,7 @@ def fill(shop: DatabaseProxy, server: RunningServer, **options: Any) -> None:
     with server.ydb.driver(**options) as driver, ydb.QuerySessionPool(driver) as pool:
         pool.execute_with_retries("DROP TABLE IF EXISTS carts")
         pool.execute_with_retries(
-            f"CREATE TABLE carts (id Utf8, {COLUMN} Uint32, PRIMARY KEY (id))"
+            f"CREATE TABLE carts (id Utf8, {COLUMN} Uint32, PRIMARY KEY (id), INDEX by_{COLUMN} GLOBAL ON ({COLUMN}))"
             f" WITH (TTL = Interval('PT1H') ON {COLUMN} AS SECONDS)"
         )
         pool.execute_with_retries("UPSERT INTO carts (id) VALUES ('an-id')")

@@ -229,6 +229,50 @@ def test_policies_that_are_refused(shop: DatabaseProxy, visitor: Visitor, policy
 
 
 @in_memory
+def test_computed_properties(shop: DatabaseProxy, visitor: Visitor) -> None:
+    container = sessions(shop)
+    computed = [{"name": "cp_lower", "query": "SELECT VALUE LOWER(c.name) FROM c"}]
+    form = visitor.settings("shop", "sessions")
+    assert form.page.fields["computedProperties"] == "[]"
+    assert (
+        form.fill(computedProperties=json.dumps(computed)).press("save").text(SAID).startswith("Successfully updated")
+    )
+    assert container.read()["computedProperties"] == computed
+    container.create_item({"id": "1", "pk": "a", "name": "ADA"})
+    found = container.query_items("SELECT VALUE c.cp_lower FROM c", enable_cross_partition_query=True)
+    assert [str(each) for each in found] == ["ada"]
+    for text, message in (
+        ("[", "not JSON"),
+        ("{}", "JSON array"),
+        ("[{}]", "'name' and a 'query'"),
+        ('[{"name": "pk", "query": "SELECT VALUE 1 FROM c"}]', "partition key"),
+    ):
+        page = form.fill(computedProperties=text).press("save")
+        assert page.status == 400 and message in page.text("alert"), text
+        assert page.fields["computedProperties"] == text
+    assert form.fill(computedProperties="[]").press("save").text(SAID).startswith("Successfully updated")
+    assert not container.read().get("computedProperties")
+
+
+@in_memory
+def test_policies_are_shown(shop: DatabaseProxy, visitor: Visitor) -> None:
+    shop.create_container(
+        "papers",
+        PartitionKey("/pk"),
+        unique_key_policy={"uniqueKeys": [{"paths": ["/title"]}]},
+        vector_embedding_policy={
+            "vectorEmbeddings": [{"path": "/v", "dataType": "float32", "dimensions": 3, "distanceFunction": "cosine"}]
+        },
+        full_text_policy={"defaultLanguage": "en-US", "fullTextPaths": [{"path": "/abstract", "language": "en-US"}]},
+    )
+    source = visitor.settings("shop", "papers").page.source
+    for shown in ('aria-label="Unique key policy"', "&#34;/title&#34;", "&#34;cosine&#34;", "&#34;/abstract&#34;"):
+        assert shown in source
+    sessions(shop)
+    assert 'aria-label="Vector policy"' not in visitor.settings("shop", "sessions").page.source
+
+
+@in_memory
 def test_geospatial(shop: DatabaseProxy, visitor: Visitor) -> None:
     container = sessions(shop)
     visitor.settings("shop", "sessions").fill(geoSpatialConfig="Geometry").press("save")

@@ -112,6 +112,7 @@ STATES: dict[str, Callable[[Page], None]] = {
     "a table that is shown": press(
         PAGES["/_explorer/ydb/{database}/new-table"], "Show YQL", name="x", column="created_at", lifetime="1h"
     ),
+    "an index that was refused": press(f"{YDB}/indexes", "Create index", name="x", columns="nothing"),
     "items that were refused": press(f"{COSMOS}/upload", "Upload", records=f'{{"id": "{LONG}{LONG}"}}\n{{"id": 5}}'),
     "documents that were refused": press(f"{MONGO}/upload", "Upload", records='{"_id": 1}\n{"_id": 2}'),
     "rows that were refused": press(f"{YDB}/upload", "Upload", records='{"id": "a"}\n{"nothing": 5}'),

@@ -22,6 +22,7 @@ from mayflydb.clock import Jump
 from mayflydb.model.instant import SECOND
 from mayflydb.portal import words
 from mayflydb.portal.life import draw_life
+from mayflydb.portal.results import format_json
 from mayflydb.portal.static import Static
 from mayflydb.version import __version__
 
@@ -72,13 +73,14 @@ PageHandler = Callable[[Visit], Awaitable[Response]]
 class Branch(msgspec.Struct, frozen=True):
     """A container in the tree. `address`: the path below which its pages lie, `home`: its first page.
 
-    `leaves`: (label, path) of all its pages.
+    `leaves`: (label, path) of all its pages. `ttl`: the page of its TTL settings.
     """
 
     name: str
     address: str
     home: str
     leaves: tuple[tuple[str, str], ...]
+    ttl: str
 
 
 class Tree(msgspec.Struct, frozen=True):
@@ -107,6 +109,7 @@ class Shell:
         )
         self._templates.filters["number"] = words.number
         self._templates.filters["life"] = draw_life
+        self._templates.filters["json"] = format_json
         self._templates.filters["left"] = words.format_wait
         self._templates.filters["count"] = words.count
         self._templates.filters["items"] = words.items
@@ -228,15 +231,23 @@ def build_branch(container: ContainerTarget) -> Branch:
             base,
             f"{base}/documents",
             (("Documents", f"{base}/documents"), ("Query", f"{base}/query"), ("Indexes", f"{base}/indexes")),
+            f"{base}/indexes",
         )
     if space == "ydb":
-        return Branch(node.name, base, f"{base}/rows", (("Rows", f"{base}/rows"), ("Query", f"{base}/query")))
+        return Branch(
+            node.name,
+            base,
+            f"{base}/rows",
+            (("Rows", f"{base}/rows"), ("Query", f"{base}/query"), ("Indexes", f"{base}/indexes")),
+            f"{base}/rows",
+        )
     label = "Settings" if node.definition.offer is None else "Scale & Settings"
     return Branch(
         node.name,
         base,
         f"{base}/items",
         (("Items", f"{base}/items"), ("New SQL Query", f"{base}/query"), (label, f"{base}/settings")),
+        f"{base}/settings",
     )
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from mayflydb.admin.requests import MAX_TTL
 from mayflydb.portal.forms import parse_whole_number
+from mayflydb.portal.results import format_json
 
 TimeToLive = Literal["off", "no-default", "on"]
 Mode = Literal["manual", "autoscale"]
@@ -43,6 +44,7 @@ class Fields(msgspec.Struct, frozen=True):
     seconds: str = ""
     geospatial: str = "Geography"
     indexing: str = ""
+    computed: str = "[]"
     mode: str = ""
     manual: str = ""
     autoscale: str = ""
@@ -69,6 +71,7 @@ NAMES: Mapping[str, str] = {
     "seconds": "timeToLiveSeconds",
     "geospatial": "geoSpatialConfig",
     "indexing": "indexingPolicy",
+    "computed": "computedProperties",
     "mode": "throughputMode",
     "manual": "manualThroughput",
     "autoscale": "autoscaleThroughput",
@@ -102,16 +105,12 @@ def stored_fields(body: Mapping[str, Any], etag: str, offer: Offer | None) -> Fi
         seconds=str(default) if state == "on" else "",
         geospatial=body.get("geospatialConfig", {}).get("type", "Geography"),
         indexing=format_json(body["indexingPolicy"]),
+        computed=format_json(body.get("computedProperties", [])),
         mode="" if offer is None else offer.mode,
         manual=str(offer.amount) if offer and offer.mode == "manual" else "",
         autoscale=str(offer.amount) if offer and offer.mode == "autoscale" else "",
         etag=etag,
     )
-
-
-def format_json(value: Any) -> str:
-    """Format a value as indented JSON."""
-    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode("utf-8", "replace")
 
 
 def apply_fields(body: Mapping[str, Any], wanted: Fields) -> dict[str, Any]:
@@ -124,18 +123,32 @@ def apply_fields(body: Mapping[str, Any], wanted: Fields) -> dict[str, Any]:
     if wanted.geospatial != after.get("geospatialConfig", {}).get("type", "Geography"):
         after["geospatialConfig"] = {"type": wanted.geospatial}
     after["indexingPolicy"] = indexing_policy(wanted.indexing)
+    if (computed := computed_properties(wanted.computed)) != after.get("computedProperties", []):
+        after["computedProperties"] = computed
     return after
+
+
+def computed_properties(text: str) -> list[Any]:
+    """Parse computed properties. ValueError with a sentence for text that is no JSON array."""
+    found = _parse_json(text, "The field of computed properties")
+    if not isinstance(found, list):
+        raise ValueError('Computed properties are a JSON array of objects with "name" and "query".')
+    return found
 
 
 def indexing_policy(text: str) -> dict[str, Any]:
     """Parse an indexing policy. ValueError with a sentence for text that is no JSON object."""
-    try:
-        policy = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
-        raise ValueError(f"The indexing policy is not JSON: {error}") from None
+    policy = _parse_json(text, "The indexing policy")
     if not isinstance(policy, dict):
         raise ValueError("The indexing policy must be a JSON object.")
     return policy
+
+
+def _parse_json(text: str, name: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
+        raise ValueError(f"{name} is not JSON: {error}") from None
 
 
 def find_faults(wanted: Fields) -> list[str]:
@@ -158,6 +171,10 @@ def find_faults(wanted: Fields) -> list[str]:
                 "Time to Live needs an index: expired items are found through it. Set indexingMode to consistent, or "
                 "Time to Live to Off."
             )
+    try:
+        computed_properties(wanted.computed)
+    except ValueError as error:
+        found.append(str(error))
     offer = wanted.offer
     if offer is None and wanted.mode:
         found.append("Throughput is Manual or Autoscale.")

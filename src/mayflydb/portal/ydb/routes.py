@@ -17,6 +17,7 @@ from mayflydb.portal.querying import QueryPage
 from mayflydb.portal.shell import PageHandler, Shell, Visit
 from mayflydb.portal.ydb.creating import CreatePage
 from mayflydb.portal.ydb.editing import RowPages
+from mayflydb.portal.ydb.indexes import TableIndexes
 from mayflydb.portal.ydb.querying import YqlRunner, place_of
 from mayflydb.portal.ydb.rows import RowsPage
 
@@ -26,7 +27,7 @@ BASE = "/_explorer/ydb/{path:path}"
 def ydb_routes(admin: Admin, shell: Shell, ydb: Ydb | None) -> Iterator[Route]:
     """Yield the routes below `/_explorer/ydb`."""
     rows, one, queries = RowsPage(admin, shell, ydb), RowPages(admin, shell, ydb), QueryPage(shell)
-    creating = CreatePage(shell, one.caller)
+    creating, indexes = CreatePage(shell, one.caller), TableIndexes(shell, one)
 
     async def show_query(visit: Visit) -> Response:
         return await queries.show(visit.request, place_of(visit.address, visit.database, visit.name))
@@ -55,6 +56,7 @@ def ydb_routes(admin: Admin, shell: Shell, ydb: Ydb | None) -> Iterator[Route]:
     yield Route(f"{BASE}/pass", visit(rows.run_pass), methods=["POST"])
     yield from page("query", show_query, show_query_json, run_query)
     yield from page("row", one.show, one.show_json, one.save)
+    yield from page("indexes", indexes.show, indexes.show_json, indexes.submit)
     yield from page("new", one.show_new, one.show_new, one.save_new)
     yield Route(f"{BASE}/delete", visit(one.delete_picked), methods=["POST"])
     yield from page("upload", one.show_upload, one.show_upload, one.upload)
