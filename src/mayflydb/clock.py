@@ -1,7 +1,8 @@
 """The only reader of time. All other modules are given a `now`.
 
-Two clocks give instants: `SystemClock` follows the host, `VirtualClock` stands still or ticks from an instant that a person set.
-`HighWater` over either of them ensures that `now` never falls, not even across a power cut.
+Three clocks give instants: `SystemClock` follows the host, `VirtualClock` stands still or ticks from an instant that a person
+set, `ProcessClock` is a virtual one that goes where tests move the clock of this process. `HighWater` over any of them ensures
+that `now` never falls, not even across a power cut.
 """
 
 from __future__ import annotations
@@ -9,17 +10,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 from uuid import UUID
 
 import msgspec
 
-from mayflydb.model.instant import HOUR, MINUTE, SECOND, Instant, Span, floor_to_second
+from mayflydb.model.instant import HOUR, MILLISECOND, MINUTE, SECOND, Instant, Span, floor_to_second
 
 Stopwatch: TypeAlias = Callable[[], int]
 """Monotonic microseconds, for measuring how long work takes; never for expiry."""
 
-ClockMode = Literal["real", "virtual"]
+ClockMode = Literal["real", "virtual", "system"]
+
+FRAMES: Final = 6
+
+LOOK: Span = 250 * MILLISECOND
+"""The host time between two looks at the clock of the process, while no request looks."""
 
 RESTART_GAP: Span = 24 * HOUR
 """The longest gap between the stored mark and the clock at a start that is believed at once, after another boot."""
@@ -67,12 +73,22 @@ class Jump(msgspec.Struct, frozen=True):
 
 def monotonic_us() -> int:
     """Return microseconds since a fixed point; never falls, never follows a moved clock."""
-    return time.monotonic_ns() // 1000
+    # Not time.monotonic_ns where it can be helped: freezegun replaces that.
+    monotonic = getattr(time, "CLOCK_MONOTONIC", None)
+    return (time.monotonic_ns() if monotonic is None else time.clock_gettime_ns(monotonic)) // 1000
 
 
-def wall_us() -> Instant:
-    """Return the host's UTC time. For transports alone (ages of signed dates): expiry asks its clock."""
-    return time.time_ns() // 1000
+def wall_us(_host: Callable[[], int] = time.time_ns) -> Instant:
+    """Return the host's UTC time, or that which tests have set. For transports (ages of signed dates): expiry asks its clock."""
+    if time.time_ns is _host:
+        return _host() // 1000
+    # Rounded: freezegun counts in floating point.
+    return (_read_from_below(FRAMES) + 500) // 1000
+
+
+def _read_from_below(frames: int) -> int:
+    # freezegun gives real time to callers with a frame of `threading` among the nearest five, as a server's thread may have.
+    return _read_from_below(frames - 1) if frames else time.time_ns()
 
 
 def boot_us() -> int:
@@ -284,6 +300,23 @@ class VirtualClock:
 
     def until(self, instant: Instant) -> Span | None:
         return None if self._ticking_from is None else max(0, instant - self.now())
+
+
+class ProcessClock(VirtualClock):
+    """A virtual clock in tests that follows the clock of this process, which they move (time-machine, freezegun).
+
+    It is moved to `aim` before a request reads it, as other virtual clocks are by people. Between two moves it stands still.
+    """
+
+    mode: ClockMode = "system"
+
+    def aim(self) -> Instant:
+        """Return the present of the process."""
+        return wall_us()
+
+    def until(self, instant: Instant) -> Span | None:
+        # It may be moved at any moment.
+        return LOOK
 
 
 class HighWater:

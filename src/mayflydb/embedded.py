@@ -93,6 +93,10 @@ class Controls(Protocol):
         """Freeze the clock of an empty server at an instant, to which later resets return."""
         ...
 
+    def follow_process(self) -> None:
+        """Follow the clock of this process. Forbidden for a server in another one."""
+        ...
+
 
 class _Within:
     """Controls of a server in this process."""
@@ -123,6 +127,9 @@ class _Within:
 
     def start_at(self, instant: Instant) -> None:
         self._home.call(self._admin.clock.start_at(instant))
+
+    def follow_process(self) -> None:
+        self._home.call(self._admin.clock.follow_process())
 
 
 class ClockHandle:
@@ -292,6 +299,15 @@ class ServerHandle:
         """Delete everything and freeze the clock at this time; later resets return to it."""
         self.reset(keep_clock=True)
         self._controls.start_at(instant_of(instant))
+
+    def follow_process(self) -> None:
+        """Follow the clock of this process from now on, as time-machine and freezegun move it, until `start_at` or a freeze.
+
+        Each request looks at it first, and is answered after all purges that a move has made due. Resets leave it so.
+
+        Forbidden for a store that outlives the process, and for a server in another one.
+        """
+        self._controls.follow_process()
 
     def purge(self, target: str | None = None) -> dict[str, Any]:
         """Purge all due records."""

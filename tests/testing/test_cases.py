@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import time_machine
 
 from mayflydb.testing import MayflyMixin
 
@@ -74,6 +75,33 @@ def test_without_options_the_clock_begins_at_a_second() -> None:
             assert (now.microsecond, self.mayfly.clock.now()) == (0, now)
 
     assert run(TestNothing).testsRun == 1
+
+
+def test_a_clock_that_goes_with_the_process() -> None:
+    class TestCarts(MayflyMixin, unittest.TestCase):
+        mayfly_clock = "system"
+        mayfly_seed = (SHOP,)
+
+        def test_both_move(self) -> None:
+            with time_machine.travel(self.mayfly.clock.now() + timedelta(minutes=2), tick=False):
+                assert [event.id for event in self.mayfly.events.expired] == ["c1", "c2"]
+
+    assert run(TestCarts).testsRun == 1
+
+    class TestRefused(TestCarts):
+        mayfly_start = "2026-01-01T00:00:00Z"
+
+    class TestElsewhere(TestCarts):
+        mayfly_mode = "process"
+
+    for case, words in (
+        (TestRefused, "mayfly_start is the time of a virtual clock"),
+        (TestElsewhere, "a server in another process does not see the clock"),
+    ):
+        result = unittest.TestResult()
+        unittest.defaultTestLoader.loadTestsFromTestCase(case).run(result)
+        [(_, error)] = result.errors
+        assert words in error
 
 
 def test_a_file_beside_the_module_that_is_missing() -> None:

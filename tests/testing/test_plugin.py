@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 import mayflydb
+from mayflydb.model.errors import Forbidden
+from mayflydb.testing.remote import connect
 
 pytestmark = pytest.mark.short
 
@@ -203,7 +205,8 @@ def test_a_failure_shows_the_clock_and_who_died(run: pytest.Pytester) -> None:
 MARKERS = [
     "mayfly",
     "mayfly('2026-01-01T00:00:00Z')",
-    "mayfly(clock='system')",
+    "mayfly(clock='real')",
+    "mayfly(clock='system', start='2026-01-01T00:00:00Z')",
     "mayfly(start='yesterday')",
     "mayfly(start='2026-01-01T00:00:00.5Z')",
     "mayfly(start=1)",
@@ -349,6 +352,83 @@ def test_a_server_that_tests_must_not_empty(run: pytest.Pytester, monkeypatch: p
     outcome(run, source, *url, errors=1).stdout.fnmatch_lines(["*Unavailable: no server answers*"])
     for wrong in ("https://127.0.0.1:1", "missing.json"):
         outcome(run, source, "--mayfly-url", wrong, errors=1).stdout.fnmatch_lines(["*BadRequest*"])
+
+
+FOLLOWING = """
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import time_machine
+
+START = datetime(2031, 1, 1, tzinfo=UTC)
+CONTAINER = {"id": "c", "partition_key": "/k", "default_ttl": 60, "items": [{"id": "x", "k": "k"}]}
+SHOP = {"databases": [{"id": "shop", "containers": [CONTAINER]}]}
+
+MARKED@pytest.mark.time_machine(START, tick=False)
+def test_both_move(mayfly, time_machine):
+    assert mayfly.clock.now() == datetime.now(UTC) == START
+    mayfly.seed(SHOP)
+    time_machine.shift(59)
+    assert mayfly.stats()["records"] == 1
+    time_machine.shift(1)
+    assert mayfly.stats()["records"] == 0
+    assert [(event.id, event.purged_at) for event in mayfly.events.expired] == [("x", datetime.now(UTC))]
+
+MARKED@time_machine.travel(START, tick=False)
+def test_fails_on_its_trip(mayfly):
+    mayfly.seed(SHOP)
+    assert mayfly.clock.now() == START
+    assert False
+
+MARKED@pytest.mark.mayfly(keep=True)
+def test_goes_on_after_a_failure(mayfly):
+    assert mayfly.stats()["records"] == 1
+
+@pytest.mark.mayfly(clock="virtual")
+def test_a_clock_of_its_own(mayfly):
+    now = mayfly.clock.now()
+    with time_machine.travel(START + timedelta(days=1)):
+        assert mayfly.clock.now() == now
+    mayfly.clock.advance(hours=1)
+    assert mayfly.clock.now() == now + timedelta(hours=1)
+
+@pytest.mark.mayfly(start="2026-01-01T00:00:00Z")
+def test_a_start_of_its_own(mayfly):
+    assert mayfly.clock.now() == datetime(2026, 1, 1, tzinfo=UTC)
+
+MARKED@time_machine.travel(datetime(2020, 1, 1, tzinfo=UTC), tick=False)
+def test_in_the_past(mayfly):
+    assert mayfly.clock.now() == datetime.now(UTC) == datetime(2020, 1, 1, tzinfo=UTC)
+"""
+
+
+@pytest.mark.parametrize("chosen", ["marker", "flag", "ini", "factory"])
+def test_a_clock_that_goes_with_the_process(run: pytest.Pytester, chosen: str) -> None:
+    mark = '@pytest.mark.mayfly(clock="system")\n' if chosen == "marker" else ""
+    source = FOLLOWING.replace("MARKED@pytest.mark.mayfly(keep=True)", '@pytest.mark.mayfly(keep=True, clock="system")')
+    if chosen == "ini":
+        run.makeini("[pytest]\nmayfly_clock = system\n")
+    elif chosen == "factory":
+        run.makeconftest("from mayflydb.testing import fixture\nmayfly_server = fixture(clock='system')")
+    # The factory is stronger than the command line.
+    flags = {"flag": ["--mayfly-clock", "system"], "factory": ["--mayfly-clock", "virtual"]}.get(chosen, [])
+    result = outcome(run, source.replace("MARKED", mark), *flags, passed=5, failed=1)
+    result.stdout.fnmatch_lines(["clock 2031-01-01T00:00:00Z", "cosmos:shop/c: 1 records, 0 hidden, next expiry 2031*"])
+
+
+def test_a_process_elsewhere_does_not_see_a_moved_clock(run: pytest.Pytester) -> None:
+    source = "import pytest\n@pytest.mark.mayfly(clock='system')\ndef test_refused(mayfly): pass"
+    process = ("--mayfly-mode", "process")
+    for what in (
+        outcome(run, source, *process, errors=1),
+        outcome(run, "def test_refused(mayfly): pass", *process, "--mayfly-clock", "system", errors=1),
+    ):
+        what.stdout.fnmatch_lines(['*a server in another process does not see it: leave out the mode "process"*'])
+    with mayflydb.serve(memory=True, port=0, mongo_port=-1, ydb_port=-1, clock="virtual") as server:
+        refused = outcome(run, source, "--mayfly-url", server.admin_url, errors=1)
+        refused.stdout.fnmatch_lines(["*does not see it: leave out the url*"])
+        with connect(server.admin_url) as remote, pytest.raises(Forbidden, match="does not see the clock of this one"):
+            remote.follow_process()
 
 
 WORKER = """

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from mayflydb.clock import ClockMode
 from mayflydb.engine.catalog import Paused
 
 Time = Annotated[str, Meta(description="RFC 3339 in UTC; `after 9999` for a later instant.")]
@@ -40,7 +41,7 @@ class ClockFacts(Answer, frozen=True):
     """The clock as it is now."""
 
     now: Time
-    mode: Literal["real", "virtual"]
+    mode: ClockMode
     frozen: bool
     offset_seconds: int
     jump: ClockJump | None
@@ -58,7 +59,7 @@ class Walk(Answer, frozen=True):
     """A move of the clock through every expiry on the way."""
 
     now: Time
-    mode: Literal["real", "virtual"]
+    mode: ClockMode
     frozen: bool
     advanced_seconds: float
     expired: Count
@@ -135,7 +136,7 @@ class SnapshotFacts(Answer, frozen=True):
 
     name: str
     saved_at: Time
-    mode: Literal["real", "virtual"]
+    mode: ClockMode
     frozen: bool
     bytes: Count
     version: str
@@ -482,7 +483,7 @@ class Info(Answer, frozen=True):
     python: str
     pid: int
     storage: str
-    clock: Literal["real", "virtual"]
+    clock: ClockMode
     allow_time_travel: bool
     ports: Ports
     cosmos: CosmosAccess

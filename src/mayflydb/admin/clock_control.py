@@ -11,7 +11,9 @@ import msgspec
 
 from mayflydb.admin import formats
 from mayflydb.admin.targets import ContainerTarget, TargetResolver
-from mayflydb.clock import ClockMode, Jump, SystemClock, VirtualClock, wall_us
+from mayflydb.clock import Clock, ClockMode, Jump, ProcessClock, SystemClock, VirtualClock, wall_us
+from mayflydb.engine.catalog import Node
+from mayflydb.engine.clock_follower import ClockFollower
 from mayflydb.engine.clock_mover import AdvanceResult, ClockMover, SweepMode, newest_write
 from mayflydb.engine.clock_moves import ClockMove, Kind
 from mayflydb.engine.engine import Engine
@@ -87,7 +89,7 @@ class ClockControl:
         return {
             "now": formats.time(now),
             "mode": clock.mode,
-            "frozen": isinstance(clock, VirtualClock) and clock.frozen,
+            "frozen": _is_frozen(clock),
             "offset_seconds": round((clock.shift if isinstance(clock, SystemClock) else now - wall_us()) / SECOND),
             "jump": _describe_jump(self._engine.time.observe()),
         }
@@ -101,7 +103,7 @@ class ClockControl:
 
     async def advance(self, span: Span | None, sweep: SweepMode = "scheduled") -> dict[str, Any]:
         """Advance by a span, or (None) to the next expiry if there is one. Return when all purges on the way are done."""
-        self.check_allowed("moved")
+        self._check_movable("moved")
         # One move at a time: two walks at once would purge at instants in a mixed order.
         async with self.moving:
             if self._clock_mover is None:
@@ -120,7 +122,7 @@ class ClockControl:
 
     async def set(self, to: Instant, force: bool = False) -> dict[str, Any]:
         """Advance to an instant. Conflict for an instant in the past, unless `force` is given and nothing stored is newer."""
-        self.check_allowed("moved")
+        self._check_movable("moved")
         if not 0 <= to <= formats.LAST_INSTANT:
             raise BadRequest("the clock runs from 1970 to the end of 9999")
         async with self.moving:
@@ -145,7 +147,7 @@ class ClockControl:
             return self._summarize_walk(walk, to - now, containers, saved)
 
     async def freeze(self) -> dict[str, Any]:
-        """Stop the clock. A real clock becomes virtual."""
+        """Stop the clock. A real clock becomes virtual, and so does one that follows the process's, where it stands."""
         self.check_allowed("stopped")
         async with self.moving:
             (await self._get_clock_mover()).freeze()
@@ -154,7 +156,7 @@ class ClockControl:
 
     async def resume(self) -> dict[str, Any]:
         """Let a frozen clock run again. A real clock always runs."""
-        self.check_allowed("moved")
+        self._check_movable("moved")
         async with self.moving:
             if self._clock_mover is not None:
                 self._clock_mover.resume()
@@ -163,7 +165,7 @@ class ClockControl:
 
     async def follow_host(self) -> dict[str, Any]:
         """Return to the host's clock. Conflict if the store holds anything newer than the host's time."""
-        self.check_allowed("moved")
+        self._check_movable("moved")
         async with self.moving:
             if self._clock_mover is not None:
                 clock = self._host_clock()
@@ -186,7 +188,9 @@ class ClockControl:
         """After a reset of the store: set a virtual clock back to its start. Frozen stays frozen, running stays running."""
         async with self.moving:
             clock = self._engine.time.clock
-            if isinstance(clock, VirtualClock):
+            if isinstance(clock, ProcessClock):
+                clock.set(clock.aim())
+            elif isinstance(clock, VirtualClock):
                 clock.set(clock.start)
                 await self._engine.time.keep_move(ClockMove("start", wall_us(), clock.start))
             self._engine.roll_back(clock.now())
@@ -202,12 +206,31 @@ class ClockControl:
             self._clock_mover = ClockMover(self._engine, clock)
             self._engine.roll_back(instant)
 
+    async def follow_process(self) -> None:
+        """Follow the clock of this process, which tests move, from now on. It is looked at before each request.
+
+        Forbidden for a store that outlives the process.
+        """
+        self.check_allowed("moved")
+        if self._engine.durable:
+            raise Forbidden("a store in a file or database does not follow a clock that tests move: serve memory")
+        async with self.moving:
+            self._check_own()
+            clock = ProcessClock(self._engine.time.latest)
+            self._engine.time.follow(clock, ClockFollower(self._engine, clock, self._list_nodes).look)
+            self._clock_mover = None
+            await self._engine.now()
+        self._engine.reaper.wake()
+
+    async def _list_nodes(self) -> list[Node]:
+        return [container.node for container in await self._targets.list_containers()]
+
     async def settle(self, verdict: Verdict) -> dict[str, Any]:
         """Take the later ("accept") or the earlier ("reject") time of a jump as right, which ends the fence.
 
         Conflict if the host's clock has not jumped, or is not followed.
         """
-        if self._engine.time.clock.mode == "virtual":
+        if self._engine.time.clock.mode != "real":
             raise Conflict("a virtual clock is never fenced: there is nothing to decide")
         async with self.moving:
             await self._engine.time.settle(verdict)
@@ -220,14 +243,15 @@ class ClockControl:
     def state(self, now: Instant) -> ClockState:
         """Return what a snapshot keeps of the clock."""
         clock = self._engine.time.clock
-        return ClockState(now, clock.mode, isinstance(clock, VirtualClock) and clock.frozen)
+        return ClockState(now, clock.mode, _is_frozen(clock))
 
-    def check_restore(self, state: ClockState) -> bool:
-        """Return True if the clock is real, and goes on through a restore. Conflict if the snapshot is from its future."""
-        time = self._engine.time
-        if isinstance(time.clock, VirtualClock):
+    async def check_restore(self, state: ClockState) -> bool:
+        """Return True if the clock goes on through a restore, as that of a host or process does. Conflict if the snapshot is
+        from its future.
+        """
+        if self._engine.time.clock.mode == "virtual":
             return False
-        if state.now > time.clock.now() + SECOND:
+        if state.now > await self._engine.now() + SECOND:
             raise Conflict(
                 f"the snapshot is of {formats.time(state.now)}, which is later than now",
                 hint=Hint("snapshot-later"),
@@ -237,7 +261,7 @@ class ClockControl:
     def return_to(self, state: ClockState) -> None:
         """Set a virtual clock back to the state that a snapshot has kept; one that was real becomes real again."""
         clock = self._engine.time.clock
-        if not isinstance(clock, VirtualClock):
+        if not isinstance(clock, VirtualClock) or clock.mode == "system":
             return
         host = self._host_clock() if state.mode == "real" and self._began_real else None
         if host is not None and host.now() >= state.now:
@@ -293,6 +317,14 @@ class ClockControl:
                 hint=Hint("no-time-travel"),
             )
 
+    def _check_movable(self, what: str) -> None:
+        """Forbidden as in `check_allowed`. Conflict for a clock that follows the process's."""
+        self.check_allowed(what)
+        if self._engine.time.clock.mode == "system":
+            raise Conflict(
+                f"the clock follows that of the process, and is not {what} by itself", hint=Hint("process-clock")
+            )
+
     def _check_own(self) -> None:
         """Forbidden if the clock is real and other nodes share its time."""
         if self._shared and self._clock_mover is None:
@@ -305,8 +337,12 @@ class ClockControl:
         """Return the mover of the virtual clock. A real clock becomes virtual here and runs on from now."""
         if self._clock_mover is None:
             self._check_own()
-            clock = VirtualClock(await self._engine.now())
-            clock.resume()
+            if isinstance(self._engine.time.clock, ProcessClock):
+                # It stops where requests have seen it, without another look.
+                clock = VirtualClock(self._engine.time.latest)
+            else:
+                clock = VirtualClock(await self._engine.now())
+                clock.resume()
             self._engine.time.follow(clock)
             self._clock_mover = ClockMover(self._engine, clock)
         return self._clock_mover
@@ -320,6 +356,11 @@ class ClockControl:
                 f"the store holds something written at {formats.time(newest)}, later than {formats.time(instant)}",
                 hint=hint,
             )
+
+
+def _is_frozen(clock: Clock) -> bool:
+    # One that follows the process's stands still between two looks, and is not frozen.
+    return clock.mode == "virtual" and isinstance(clock, VirtualClock) and clock.frozen
 
 
 def _describe_jump(jump: Jump | None) -> dict[str, Any] | None:

@@ -52,6 +52,12 @@ WORDS: Final[Mapping[str, Words]] = {
         'restore it on a virtual clock: clock.freeze(), or serve(clock="virtual")',
         "restore it on a virtual clock: stop the clock on its page, or serve with --clock virtual",
     ),
+    "process-clock": Words(
+        "move the clock of the tests' process, or stop this one: POST /_mayfly/clock/freeze",
+        "move the clock of the tests' process, or stop this one: mayfly clock freeze",
+        "travel with time_machine or freezegun, or stop this clock: clock.freeze()",
+        "move the clock of the tests' process, or stop this one on its page",
+    ),
     "no-time-travel": Words(
         "serve with --allow-time-travel (server.allow_time_travel)",
         "mayfly serve --allow-time-travel",

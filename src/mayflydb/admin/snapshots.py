@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Sequence
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -119,7 +119,7 @@ class SnapshotControl:
         snapshots = self._engine.snapshots_or_refusal()
         async with self._clock.moving:
             facts = _facts_of(await snapshots.find(name))
-            real = self._clock.check_restore(facts.clock)
+            real = await self._clock.check_restore(facts.clock)
             await self._engine.restore(name, real, lambda: self._clock.return_to(facts.clock))
             await self._note("reset", f"snapshot {name}")
         self._engine.reaper.wake()
@@ -160,6 +160,5 @@ def _facts_of(saved: SavedSnapshot) -> Facts:
 
 def _describe(saved: SavedSnapshot) -> dict[str, Any]:
     facts = _facts_of(saved)
-    mode: Literal["real", "virtual"] = facts.clock.mode
-    clock = {"saved_at": formats.time(facts.clock.now), "mode": mode, "frozen": facts.clock.frozen}
+    clock = {"saved_at": formats.time(facts.clock.now), "mode": facts.clock.mode, "frozen": facts.clock.frozen}
     return {"name": saved.name, **clock, "bytes": saved.size, "version": facts.version}

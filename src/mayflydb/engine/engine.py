@@ -512,7 +512,7 @@ class Engine:
         """Return the instant of the last decided write. Where other nodes may write, this node cannot know it and returns
         `now`.
         """
-        alone = self.lease is None or self.time.clock.mode == "virtual"
+        alone = self.lease is None or self.time.clock.mode != "real"
         return max(self._changed_at, self.committed_at) if alone else now
 
     def _write_instant(self, now: Instant) -> Instant:

@@ -80,7 +80,7 @@ class ExpiryEvents:
         return lost
 
     def _is_old(self, event: Expiry, now: Instant) -> bool:
-        age = self._limits.virtual_age if self._time.clock.mode == "virtual" else self._limits.age
+        age = self._limits.age if self._time.clock.mode == "real" else self._limits.virtual_age
         return age is not None and event.purged <= now - age
 
     async def trim(self, now: Instant) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Final, Literal
 
@@ -66,6 +66,7 @@ class Timekeeper:
         self._shift: Span | None = None
         self._pace: Pace | None = None
         self._alarm: tuple[bool, bool] | None = None
+        self._before_now: Callable[[], Awaitable[None]] | None = None
         self.on_roll_back: Callable[[Instant], None] = lambda instant: None
         """Called with the instant to which time goes back by a person's decision."""
 
@@ -77,10 +78,12 @@ class Timekeeper:
 
     def steady_now(self) -> Instant | None:
         """Return the present without a coroutine; None where the reservation needs a look, which `now` takes."""
-        return self._high.steady_now(SECOND // 2, FAR)
+        return self._high.steady_now(SECOND // 2, FAR) if self._before_now is None else None
 
     async def now(self) -> Instant:
         """Return the present. Waits for a commit if the reservation has run out, but not for that of a long write."""
+        if self._before_now is not None:
+            await self._before_now()
         now = self._high.now()
         while now is None:
             try:
@@ -157,9 +160,12 @@ class Timekeeper:
         renewal.result()
         return True
 
-    def follow(self, clock: Clock) -> None:
-        """Use another clock from now on: a real one became virtual, or the reverse. `now` does not fall."""
-        self.clock, self._alarm = clock, None
+    def follow(self, clock: Clock, before_now: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Use another clock from now on: a real one became virtual, or the reverse. `now` does not fall.
+
+        `before_now`: awaited before each reading; moves a clock that follows another.
+        """
+        self.clock, self._alarm, self._before_now = clock, None, before_now
         self._high.follow(clock)
 
     def roll_back(self, instant: Instant) -> None:

@@ -138,7 +138,7 @@ async def _clock(admin: Admin) -> list[Sample]:
     return [
         ("mayfly_build_info", build, 1),
         ("mayfly_ready", {}, 1),
-        ("mayfly_clock_virtual", {}, clock.mode == "virtual"),
+        ("mayfly_clock_virtual", {}, clock.mode != "real"),
         ("mayfly_clock_fenced", {}, jump is not None),
         ("mayfly_clock_jump_seconds", {}, 0 if jump is None else round(jump.size / SECOND, 3)),
         ("mayfly_clock_offset_seconds", {}, round(offset / SECOND, 3)),

@@ -176,7 +176,7 @@ class Shell:
         sign = "+" if away >= 0 else ""
         state = "frozen" if shown["frozen"] else "ticking"
         return {
-            "virtual": shown["mode"] == "virtual",
+            "virtual": shown["mode"] != "real",
             "differs": shown["mode"] == "real" and away != 0,
             "jump": None if jump is None else _describe_jump(jump),
             "frozen": shown["frozen"],

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 LAST_EXPIRIES = 10
 
+CLOCK = pytest.StashKey[str]()
+"""The clock of a test: virtual or system."""
+
 
 class _AsCompiled:
     """Finds Mayfly's modules before pytest does.
@@ -49,6 +52,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     mode = "where the server runs: thread (default) or process"
     group.addoption("--mayfly-mode", choices=("thread", "process"), help=mode)
     parser.addini("mayfly_mode", mode)
+    clock = "virtual (default), which tests move, or system: that of the tests' process, as time-machine and freezegun move it"
+    group.addoption("--mayfly-clock", choices=("virtual", "system"), help=clock)
+    parser.addini("mayfly_clock", clock)
     seed = "a file or folder of resources that each test finds; may be repeated"
     group.addoption("--mayfly-seed", action="append", metavar="PATH", help=seed)
     parser.addini("mayfly_seed", seed, type="paths")
@@ -59,8 +65,9 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     config.addinivalue_line(
         "markers",
-        "mayfly(start, seed, keep): the time at which the test's clock stands, such as 2026-01-01T00:00:00Z; files of records,"
-        " beside the test's file; True for a test that goes on with what the test before has left",
+        "mayfly(start, clock, seed, keep): the time at which the test's clock stands, such as 2026-01-01T00:00:00Z; system for a"
+        " clock that goes with the process's, as time-machine and freezegun move it; files of records, beside the test's file;"
+        " True for a test that goes on with what the test before has left",
     )
 
 
@@ -69,7 +76,7 @@ def mayfly_server(pytestconfig: pytest.Config) -> Iterator[ServerHandle]:
     """A server for the whole session: in memory, on free ports, with a virtual clock, unless the options say otherwise."""
     from mayflydb.testing.fixtures import start_server
 
-    with start_server(pytestconfig, {"url": None, "mode": None, "seed": None}) as server:
+    with start_server(pytestconfig, dict.fromkeys(("url", "mode", "clock", "seed"))) as server:
         yield server
 
 
@@ -77,17 +84,14 @@ def mayfly_server(pytestconfig: pytest.Config) -> Iterator[ServerHandle]:
 def mayfly(request: pytest.FixtureRequest, mayfly_server: ServerHandle) -> ServerHandle:
     """The server, empty, its clock frozen at a whole second: the session's start, or the time in the test's marker.
 
-    With the marker's `seed`, files of resources are applied. With its `keep`, records and clock are those that the test before
-    has left.
+    With the marker's `clock="system"`, or that option, its clock goes with the process's. With `seed`, files of resources are
+    applied. With `keep`, records and clock are those that the test before has left.
     """
-    from mayflydb.testing.fixtures import as_files, beginning_of
+    from mayflydb.testing.fixtures import as_files, begin
 
     marker = request.node.get_closest_marker("mayfly")
     given = {} if marker is None else _check_marker(request.node, marker)
-    beginning = beginning_of(mayfly_server)
-    if not given.get("keep"):
-        mayfly_server.start_at(given.get("start") or beginning.start)
-        mayfly_server.seed(*beginning.seed)
+    request.node.stash[CLOCK] = begin(mayfly_server, given)
     mayfly_server.seed(*(request.node.path.parent / each for each in as_files(given.get("seed"))))
     return mayfly_server
 
@@ -95,8 +99,16 @@ def mayfly(request: pytest.FixtureRequest, mayfly_server: ServerHandle) -> Serve
 def _check_marker(item: pytest.Item, marker: pytest.Mark) -> dict[str, Any]:
     """Return the marker's keywords. UsageError for others, and for a start that is no whole second."""
     given = dict(marker.kwargs)
-    if marker.args or not given or given.keys() - {"start", "seed", "keep"}:
-        raise pytest.UsageError(f"{item.nodeid}: the marker mayfly takes start=TIME, seed=FILE and keep=True")
+    if marker.args or not given or given.keys() - {"start", "clock", "seed", "keep"}:
+        raise pytest.UsageError(
+            f"{item.nodeid}: the marker mayfly takes start=TIME, clock=CLOCK, seed=FILE and keep=True"
+        )
+    if given.get("clock", "virtual") not in ("virtual", "system"):
+        raise pytest.UsageError(f"{item.nodeid}: clock is virtual or system, not {given['clock']!r}")
+    if given.get("clock") == "system" and "start" in given:
+        raise pytest.UsageError(
+            f"{item.nodeid}: start is the time of a virtual clock; with clock='system' travel with time_machine or freezegun"
+        )
     if given.get("keep", False) not in (True, False) or (given.get("keep") and "start" in given):
         raise pytest.UsageError(f"{item.nodeid}: keep is True or False, and goes without start")
     if "start" in given:
@@ -155,6 +167,9 @@ def pytest_runtest_makereport(
     report = yield
     server = getattr(item, "funcargs", {}).get("mayfly")
     if report.when == "call" and report.failed and server is not None:
+        if item.stash.get(CLOCK, None) == "system":
+            # The test's travel may be over: a look at the process's clock would show another state than the test has seen.
+            server.clock.freeze()
         report.sections.append(("mayfly", _state(server)))
     return report
 

@@ -27,6 +27,9 @@ from mayflydb.model.instant import Instant, to_rfc3339
 Mode = Literal["thread", "process"]
 """The place where a server runs that tests start."""
 
+ClockChoice = Literal["virtual", "system"]
+"""A clock that tests move by itself, or that of the tests' process."""
+
 COMMAND: Final = ("-P", "-c", "from mayflydb.cli.main import main; main()", "serve", "--memory", "--clock", "virtual")
 OPTIONS: Final = ("-p", "0", "--stop-with-stdin")
 
@@ -78,6 +81,12 @@ class RemoteControls:
     def start_at(self, instant: Instant) -> None:
         self.ask("POST", "clock/freeze")
         self.ask("POST", "clock/set", to=to_rfc3339(instant), force=True)
+
+    def follow_process(self) -> None:
+        raise Forbidden(
+            "a server in another process does not see the clock of this one, which time-machine and freezegun move",
+            hint='a server in a thread of the tests, or clock="virtual"',
+        )
 
 
 class RemoteServer(ServerHandle):
