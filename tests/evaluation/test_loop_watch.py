@@ -11,9 +11,10 @@ from mayflydb.evaluation.loop_watch import LoopWatch
 
 def test_delays_are_counted() -> None:
     watch = LoopWatch()
-    for seconds in (0.25, -0.001, 0.5):
-        watch.note_delay(seconds)
-    assert (watch.last, watch.longest, watch.total) == (0.5, 0.5, 0.75)
+    for micros in (250_000, -1000, 500_000):
+        watch.note_delay(micros)
+    assert (watch.longest, watch.delays.total, watch.delays.count) == (500_000, 750_000, 3)
+    assert [number for number in watch.delays.buckets if number] == [1, 1, 1]
 
 
 def test_a_long_turn_is_logged_with_its_place() -> None:

@@ -24,6 +24,7 @@ from mayflydb.model.instant import DAY, SECOND, from_rfc3339
 from served import START, Http, port_of
 
 NAME = re.compile(r"(mayfly|process|SchemeShard|erase_rows)_[A-Za-z_]+")
+STORAGE = re.compile(r'^mayfly_storage_bytes{kind="(\w+)"} (\d+)$', re.MULTILINE)
 START_SECONDS = from_rfc3339(START) // SECOND
 
 
@@ -83,6 +84,47 @@ def test_the_disk_of_a_file(tmp_path: Path) -> None:
     }
 
 
+def test_the_size_of_the_store(tmp_path: Path, server: RunningServer, http: Http) -> None:
+    with mayflydb.serve(tmp_path / "x.db", port=0, storage_reserve="1MiB") as own:
+        text = Http(port_of(own))("GET", "/metrics").body.decode()
+        found = {kind: int(size) for kind, size in STORAGE.findall(text)}
+        assert found["database"] == (tmp_path / "x.db").stat().st_size and found["reserve"] == 1 << 20
+        assert set(found) == {"database", "wal", "shm", "reserve"}
+        own.cosmos.client().create_database("a" * 100)
+        # The sizes are kept for some seconds.
+        assert STORAGE.findall(Http(port_of(own))("GET", "/metrics").body.decode()) == STORAGE.findall(text)
+    ((kind, size),) = STORAGE.findall(http("GET", "/metrics").body.decode())
+    assert kind == "memory" and int(size) > 10_000
+
+
+def test_the_delays_of_purges(http: Http, sessions: ContainerProxy) -> None:
+    """One item dies after 60 s, two after 100 s. Each rule's purge counts its earliest deadline."""
+
+    def delays() -> tuple[float, dict[str, int]]:
+        text = http("GET", "/metrics").body.decode()
+        found = re.findall(
+            r'^mayfly_ttl_purge_delay_seconds_(\w+){protocol="cosmos"(?:,le="(.*)")?} (.*)$', text, re.MULTILINE
+        )
+        return (
+            sum(float(value) for part, _, value in found if part == "sum"),
+            {bound or "all": int(value) for part, bound, value in found if part in ("bucket", "count")},
+        )
+
+    before, counts_before = delays()
+    http.post("clock/advance", seconds=120, sweep="none")
+    http.post("purge")
+    after, counts = delays()
+    changed = {bound: number - counts_before.get(bound, 0) for bound, number in counts.items()}
+    assert round(after - before, 3) == 60 + 20
+    assert {bound: changed[bound] for bound in ("10", "30", "60", "+Inf", "all")} == {
+        "10": 0,
+        "30": 1,
+        "60": 2,
+        "+Inf": 2,
+        "all": 2,
+    }
+
+
 def test_containers_beyond_the_labelled_ones_are_combined(
     monkeypatch: pytest.MonkeyPatch, server: RunningServer, http: Http, sessions: ContainerProxy
 ) -> None:
@@ -117,7 +159,17 @@ def test_a_sample_without_help_is_refused_by_its_name(monkeypatch: pytest.Monkey
         return [("mayfly_ready", {}, 1), ("mayfly_unheard_of", {}, 1)]
 
     monkeypatch.setattr(exposition, "count_requests", lambda requests: [])
-    for source in ("_clock", "_disk", "_queries", "_loop", "_containers", "_background_removal", "_budgets"):
+    for source in (
+        "_clock",
+        "_storage",
+        "_purge_delays",
+        "_disk",
+        "_queries",
+        "_loop",
+        "_containers",
+        "_background_removal",
+        "_budgets",
+    ):
         monkeypatch.setattr(exposition, source, samples)
     with pytest.raises(LookupError, match="mayfly_unheard_of has no row in HELP"):
         asyncio.run(exposition.render_metrics(cast("Admin", SimpleNamespace(engine=SimpleNamespace(requests=None)))))

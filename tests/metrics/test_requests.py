@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import itertools
 import re
+import subprocess
+import sys
 
 import pytest
 from azure.cosmos import ContainerProxy
 
+from mayflydb.clock import wall_us
 from mayflydb.embedded import RunningServer
 from mayflydb.engine import request_counts
 from mayflydb.engine.request_counts import RequestCounts
 from mayflydb.metrics.requests import count_requests
+from mayflydb.model.instant import SECOND
 from served import Http
 
 
@@ -45,6 +49,16 @@ def test_three_protocols(server: RunningServer, http: Http, sessions: ContainerP
     total = samples[f'mayfly_request_duration_seconds_count{{protocol="ydb",operation="{query}"}}']
     assert samples[f'mayfly_request_duration_seconds_bucket{{protocol="ydb",operation="{query}",le="+Inf"}}'] == total
     assert int(samples["process_resident_memory_bytes"]) > 10_000_000 and int(samples["process_open_fds"]) > 3
+
+
+def test_the_start_of_a_process() -> None:
+    code = (
+        "from mayflydb.metrics.requests import measure_process as m; print(next(v for n, _, v in m() if 'start' in n))"
+    )
+    before = wall_us() / SECOND
+    started = float(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout)
+    # The system tells the time of its boot in whole seconds.
+    assert before - 1.1 < started < wall_us() / SECOND + 1.1
 
 
 def test_buckets_add_up_and_series_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

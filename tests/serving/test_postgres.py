@@ -57,6 +57,12 @@ def test_the_password_is_shown_nowhere(real: RunningServer, capfd: pytest.Captur
     assert not [text for text in everything if PASSWORD in text]
 
 
+def test_its_sizes_are_measured(real: RunningServer) -> None:
+    text = Http(port_of(real))("GET", "/metrics").body.decode()
+    sizes = dict(re.findall(r'^mayfly_storage_bytes{kind="(\w+)"} (\d+)$', text, re.MULTILINE))
+    assert set(sizes) == {"tables", "indexes", "other"} and all(int(size) > 10_000 for size in sizes.values())
+
+
 # Written as libpq has them; DIRECTORY is that of the unix socket.
 FORMS = [
     ("/{name}?host={directory}&port={port}", r"postgresql:///{name}\?host={directory}&port={port}"),

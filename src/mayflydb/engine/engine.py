@@ -27,6 +27,7 @@ from mayflydb.engine.reads import Reads, row_at
 from mayflydb.engine.reaper import Lease, Reaper
 from mayflydb.engine.request_counts import RequestCounts
 from mayflydb.engine.slow_log import SlowLog
+from mayflydb.engine.storage_sizes import StorageSizes
 from mayflydb.engine.timekeeper import MARK, OF_THE_HOST, Timekeeper
 from mayflydb.engine.transactions import Body, ExpirableRecords, WriteTransaction
 from mayflydb.engine.upcoming import next_deadline
@@ -144,6 +145,9 @@ class Engine:
 
     snapshots: Snapshots | None = None
     """The snapshots of the store, if it has any."""
+
+    storage_sizes: StorageSizes | None = None
+    """The sizes of the store."""
 
     epoch = 0
     """The number of times that everything stored was replaced: what was read before is void."""

@@ -32,7 +32,7 @@ class Monitor:
         self._space = space
         self._default = default
         self._changed: Callable[[], Awaitable[None]] | None = None
-        self._members: dict[int, bool] = {}
+        self._members: dict[int, str] = {}
         self._setting = asyncio.Lock()
         self._resets = 0
         self._counted = 0
@@ -132,7 +132,7 @@ class Monitor:
     # --- what takes part -----------------------------------------------------------------------------------------------
 
     async def learn_members(self, containers: Iterable[int]) -> None:
-        """Find out which containers lie in the space."""
+        """Find out in which spaces containers lie."""
         # A list of its own: while this awaits, writes add containers to the agenda.
         for container in [each for each in containers if each not in self._members]:
             name, parent = "", container
@@ -142,11 +142,15 @@ class Monitor:
                     break
                 name, parent = row.name, row.parent
             else:
-                self._members[container] = name == self._space
+                self._members[container] = name
 
     def has_member(self, container: int) -> bool:
         """Return whether a container, known to `learn_members`, lies in the space."""
-        return self._members.get(container, False)
+        return self._members.get(container) == self._space
+
+    def space_of(self, container: int) -> str:
+        """Return the name of the space of a container, known to `learn_members`."""
+        return self._members.get(container, "unknown")
 
     def is_stopped(self, container: int) -> bool:
         """Return whether a container, known to `learn_members`, is not purged now."""

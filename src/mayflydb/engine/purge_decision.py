@@ -40,28 +40,30 @@ def purge_due(
     version_cache: VersionCache | None = None,
     spared: Spared = (),
     shared: bool = True,
-) -> Decision[None]:
+) -> Decision[tuple[Instant, ...]]:
     """Remove up to `limit` due records for a request in this transaction, oldest first on each path.
 
     `schedule`: rules with passes purge records that were due at its last pass, or that of the container's own schedule; None:
     all due records, as where the request overrides the pass. `version_cache`: gets the versions first, if a snapshot is open.
     `spared`: locked records, which stay, as do those that other nodes hold. `shared`: False if no other node writes in the
     container.
+
+    The reply has the earliest deadline of each purge, in the order of the purges.
     """
     row = yield from ask(LoadRow(container))
     if row is None:
-        return Outcome((), None)
+        return Outcome((), ())
     node = nodes.of(row)
     # Asked again in this transaction: the container may have been paused since it was chosen.
     if node.definition.paused and (node.definition.paused != "purge" or request.override != "demanded"):
-        return Outcome((), None)
+        return Outcome((), ())
     waits = schedule is not None and not request.overrides_pass(node.definition.schedule is not None)
     held = (yield from ask(HeldRecords(container, purging=True))) if shared else ()
     # Other nodes have locked more records than a purge can leave out.
     if held is None:
-        return Outcome((), None)
+        return Outcome((), ())
     spared = (*spared, *held)
-    ready = yield from _ready(
+    ready, deadlines = yield from _ready(
         node, request.horizon, schedule_of(node, schedule) if schedule and waits else None, spared
     )
     # Equal shares, so that no rule waits behind the long backlog of another.
@@ -74,7 +76,7 @@ def purge_due(
     orderer = node.definition.ordered if node.definition.history else None
     stamp = (yield from next_stamp(orderer, {})) if orderer is not None and ready else None
     purges = tuple(_build_purge(node, request, ready, n, share, stamp, spared) for n in range(len(ready)))
-    return Outcome(purges, None)
+    return Outcome(purges, deadlines)
 
 
 def _build_purge(
@@ -108,14 +110,16 @@ def _build_purge(
 
 def _ready(
     node: Node, horizon: Instant, schedule: Schedule | None, spared: Spared
-) -> Generator[Read[Any], Any, list[DueRange]]:
-    """Return the ranges of a container in which a record is due."""
+) -> Generator[Read[Any], Any, tuple[list[DueRange], tuple[Instant, ...]]]:
+    """Return the ranges of a container in which a record is due, and the earliest deadline in each."""
     ready = []
+    deadlines = []
     for due in due_ranges(node.rules, horizon, schedule):
         oldest = yield from ask(NextDue(node.id, due.path, None, spared))
         if oldest is not None and oldest <= due.upto:
             ready.append(due)
-    return ready
+            deadlines.append(due.deadline(oldest))
+    return ready, tuple(deadlines)
 
 
 def _read_due(

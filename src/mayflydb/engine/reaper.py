@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias
 
 from mayflydb.engine.billing import Billing
@@ -29,6 +29,7 @@ from mayflydb.expiry.agenda import Agenda
 from mayflydb.expiry.passes import Schedule, Upcoming
 from mayflydb.expiry.sweep import Limits, PurgeRequest
 from mayflydb.model.errors import MayflyError
+from mayflydb.model.histogram import Histogram
 from mayflydb.model.instant import MILLISECOND, MINUTE, SECOND, Instant, Span
 from mayflydb.store.interface import Holds, Store
 
@@ -160,6 +161,11 @@ class Reaper:
     def purge_counts(self) -> Counter[int]:
         """The number of purged records by container, since the process began."""
         return self._sweeper.purge_counts
+
+    @property
+    def purge_delays(self) -> Mapping[str, Histogram]:
+        """The delays of purges by the space of their container, since the process began: of each, its earliest deadline's."""
+        return self._sweeper.purge_delays
 
     @property
     def run_totals(self) -> tuple[int, int]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from typing import Final
 
 from mayflydb.clock import Stopwatch
+from mayflydb.model.histogram import Histogram
 from mayflydb.model.instant import MILLISECOND, SECOND
 
 BOUNDS: Final = (
@@ -21,31 +21,20 @@ Operation = str | tuple[str, str]
 """The name of an operation: one text, or service and method."""
 
 
-class Series:
-    """The requests of one kind. `buckets`: their number by BOUNDS, the last for all above; `micros`: the time of all."""
-
-    __slots__ = ("buckets", "micros")
-
-    def __init__(self) -> None:
-        self.buckets = [0] * (len(BOUNDS) + 1)
-        self.micros = 0
-
-
 class RequestCounts:
     """The requests of a server since its start. Counting one takes half a microsecond."""
 
     def __init__(self, stopwatch: Stopwatch) -> None:
         self.stopwatch = stopwatch
-        self.series: dict[tuple[str, Operation, str | int], Series] = {}
+        self.series: dict[tuple[str, Operation, str | int], Histogram] = {}
 
     def count(self, protocol: str, operation: Operation, status: str | int, began: int) -> None:
         """Count a request that ends now and began at `began`, by the stopwatch."""
         micros = self.stopwatch() - began
         series = self.series.get((protocol, operation, status)) or self._open(protocol, operation, status)
-        series.buckets[bisect_left(BOUNDS, micros)] += 1
-        series.micros += micros
+        series.add(micros)
 
-    def _open(self, protocol: str, operation: Operation, status: str | int) -> Series:
+    def _open(self, protocol: str, operation: Operation, status: str | int) -> Histogram:
         if len(self.series) >= MAX_SERIES:
             operation, status = "_other", "_other"
-        return self.series.setdefault((protocol, operation, status), Series())
+        return self.series.setdefault((protocol, operation, status), Histogram(BOUNDS))

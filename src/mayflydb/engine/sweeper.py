@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections import Counter
 from functools import partial
+from typing import Final
 
 from mayflydb.engine.billing import Billing
 from mayflydb.engine.catalog import Nodes, Run
@@ -22,7 +23,8 @@ from mayflydb.engine.version_cache import VersionCache
 from mayflydb.expiry.agenda import Agenda
 from mayflydb.expiry.sweep import Limits, PurgeRequest, Sweep, SweepResult, next_sweep
 from mayflydb.model.errors import MayflyError
-from mayflydb.model.instant import Span
+from mayflydb.model.histogram import Histogram
+from mayflydb.model.instant import SECOND, Span
 from mayflydb.store.interface import Store
 
 log = logging.getLogger("mayflydb.engine.reaper")
@@ -31,6 +33,11 @@ log = logging.getLogger("mayflydb.engine.reaper")
 
 FRUITLESS_SWEEPS = 100
 """Sweeps in a row that removed nothing, after which a request leaves a container out."""
+
+DELAY_BOUNDS: Final = tuple(
+    n * SECOND // 10 for n in (1, 5, 10, 20, 50, 100, 300, 600, 3000, 9000, 36_000, 216_000, 864_000)
+)
+"""Upper bounds of the delays of purges that are counted, in microseconds: 0.1 s to a day."""
 
 
 class Sweeper:
@@ -53,6 +60,7 @@ class Sweeper:
         self.limits = limits
         self.runs = Runs(nodes)
         self.purge_counts: Counter[int] = Counter()
+        self.purge_delays: dict[str, Histogram] = {}
         self.shortage: Span | None = None
         """The host time until an exhausted budget can pay for a sweep again; None: no budget ended the last request."""
         self._store = store
@@ -179,9 +187,16 @@ class Sweeper:
         # The planned limit: a poor budget of one container must not make the sweeps of all others small.
         self._last = SweepResult(container, sweep.limit, removed, committed.held)
         self.purge_counts[container] += removed
+        for deadline, purged in zip(committed.reply, committed.purged, strict=True):
+            if purged.records:
+                self._note_delay(container, request.now - deadline)
         self._monitor.count_sweep(container, removed, size, committed.held)
         if removed:
             self._notifier.notify()
         # The next record of the container is found by a read.
         self._agenda.mark_unknown(container)
         return removed
+
+    def _note_delay(self, container: int, delay: Span) -> None:
+        space = self._monitor.space_of(container)
+        self.purge_delays.setdefault(space, Histogram(DELAY_BOUNDS)).add(max(0, delay))

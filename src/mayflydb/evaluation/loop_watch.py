@@ -10,6 +10,8 @@ from threading import Event, Thread, get_ident
 from typing import Final
 
 from mayflydb.clock import Stopwatch, monotonic_us
+from mayflydb.model.histogram import Histogram
+from mayflydb.model.instant import MILLISECOND
 
 log = logging.getLogger(__name__)
 
@@ -22,17 +24,21 @@ STUCK_SECONDS: Final = 0.25
 QUIET_SECONDS: Final = 10.0
 """The time in which at most one turn is logged."""
 
+BOUNDS: Final = tuple(n * MILLISECOND for n in (1, 2, 5, 10, 25, 50, 100, 250, 1000, 5000))
+"""Upper bounds of delays that are counted, in microseconds."""
+
 _SECOND: Final = 1_000_000
 
 
 class LoopWatch:
     """Watches one event loop: a timer on the loop measures its own delay, and a thread finds the place of a long turn.
 
-    `last`, `longest`, `total`: seconds of delay: the last, the longest, and the sum. `stuck`: the number of long turns.
+    `delays`: all that were measured, in microseconds; `longest` of them. `stuck`: the number of long turns.
     """
 
     def __init__(self, stopwatch: Stopwatch = monotonic_us) -> None:
-        self.last = self.longest = self.total = 0.0
+        self.delays = Histogram(BOUNDS)
+        self.longest = 0
         self.stuck = 0
         self._stopwatch = stopwatch
         self._due = 0
@@ -60,15 +66,15 @@ class LoopWatch:
         self._timer = loop.call_later(TICK_SECONDS, self._tick, loop)
 
     def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.note_delay((self._stopwatch() - self._due) / _SECOND)
+        self.note_delay(self._stopwatch() - self._due)
         self._schedule(loop)
 
-    def note_delay(self, seconds: float) -> None:
+    def note_delay(self, micros: int) -> None:
         """Count a delay."""
         # A timer fires up to a millisecond early.
-        self.last = max(0.0, seconds)
-        self.longest = max(self.longest, self.last)
-        self.total += self.last
+        delay = max(0, micros)
+        self.longest = max(self.longest, delay)
+        self.delays.add(delay)
 
     def _watch(self) -> None:
         logged_at = -int(QUIET_SECONDS * _SECOND)

@@ -22,8 +22,7 @@ class Lane(msgspec.Struct, frozen=True):
 
     def deadline(self, value: Instant) -> Instant:
         """Return the deadline of a record with this value on the path."""
-        deadline = value + (self.span or 0)
-        return deadline if self.rule.not_before is None else max(deadline, self.rule.not_before)
+        return _deadline(value, self.span, self.rule)
 
     def highest_due(self, now: Instant) -> Instant | None:
         """Return the highest value that is due at `now`; None: no value can be."""
@@ -45,6 +44,15 @@ class DueRange(msgspec.Struct, frozen=True):
     span: Span | None
     cause: Cause
     rule: Rule
+
+    def deadline(self, value: Instant) -> Instant:
+        """Return the deadline of a record with this value on the path."""
+        return _deadline(value, self.span, self.rule)
+
+
+def _deadline(value: Instant, span: Span | None, rule: Rule) -> Instant:
+    deadline = value + (span or 0)
+    return deadline if rule.not_before is None else max(deadline, rule.not_before)
 
 
 def lanes(rules: Sequence[Rule]) -> tuple[Lane, ...]:

@@ -10,7 +10,7 @@ from mayflydb.admin.targets import ContainerTarget
 from mayflydb.clock import SystemClock, wall_us
 from mayflydb.engine.count_budget import Allowance
 from mayflydb.engine.runs import last_run, next_run
-from mayflydb.metrics.requests import Sample, count_requests, measure_process
+from mayflydb.metrics.requests import Sample, count_requests, measure_process, show_histogram
 from mayflydb.model.errors import Unavailable
 from mayflydb.model.instant import SECOND, Instant, Span
 from mayflydb.version import __version__
@@ -27,6 +27,10 @@ HELP: dict[str, tuple[str, str]] = {
     "mayfly_clock_fenced": ("gauge", "1 while a jump of the host's clock is neither accepted nor rejected."),
     "mayfly_clock_jump_seconds": ("gauge", "How far that jump went; negative after a step back."),
     "mayfly_clock_offset_seconds": ("gauge", "How far the clock is ahead of the host's."),
+    "mayfly_storage_bytes": (
+        "gauge",
+        "Bytes of the store by kind: database, wal, shm and reserve (files), memory, or tables, indexes and other (PostgreSQL).",
+    ),
     "mayfly_disk_free_bytes": ("gauge", "Free bytes of the disk that holds the store's file."),
     "mayfly_disk_least_free_bytes": ("gauge", "Free bytes below which writes that make the store grow are refused."),
     "mayfly_disk_reserve_bytes": (
@@ -45,9 +49,8 @@ HELP: dict[str, tuple[str, str]] = {
     "mayfly_query_compute_seconds_total": ("counter", "Seconds that they took."),
     "mayfly_queries_stopped_total": ("counter", "Queries that were stopped while they computed, by reason."),
     "mayfly_queries_refused_total": ("counter", "Queries that were refused because too many waited."),
-    "mayfly_loop_delay_seconds": ("gauge", "How late the event loop was at the last look, ten times a second."),
+    "mayfly_loop_delay_seconds": ("histogram", "How late the event loop was, at ten looks a second."),
     "mayfly_loop_delay_longest_seconds": ("gauge", "How late it was at the most."),
-    "mayfly_loop_delay_seconds_total": ("counter", "How late it was in all."),
     "mayfly_loop_stuck_total": ("counter", "Turns of the event loop of more than 250 ms; the log has their places."),
     "mayfly_budget_limit": ("gauge", "What all clients together may have: bytes, or a number."),
     "mayfly_budget_used": ("gauge", "What they have of it now."),
@@ -58,6 +61,7 @@ HELP: dict[str, tuple[str, str]] = {
     "process_cpu_seconds_total": ("counter", "Processor time of the process, user and system."),
     "process_resident_memory_bytes": ("gauge", "Memory of the process."),
     "process_open_fds": ("gauge", "Open file descriptors."),
+    "process_start_time_seconds": ("gauge", "When the process was started, in seconds since 1970."),
     "process_max_fds": ("gauge", "The most file descriptors that it may open."),
     "mayfly_slow_requests_total": ("counter", "Requests that took at least --slow-request; the log has each."),
     "mayfly_items": ("gauge", "Records that are visible."),
@@ -65,6 +69,10 @@ HELP: dict[str, tuple[str, str]] = {
     "mayfly_ttl_backlog_items": ("gauge", "Records that are due and not yet purged."),
     "mayfly_ttl_purged_total": ("counter", "Records purged since the server started."),
     "mayfly_ttl_purge_lag_seconds": ("gauge", "Age of the oldest deadline that is due and not yet purged."),
+    "mayfly_ttl_purge_delay_seconds": (
+        "histogram",
+        "Seconds from a deadline to the purge, by protocol: for each purge by one rule, of its earliest deadline.",
+    ),
     "mayfly_ttl_next_expiry_timestamp_seconds": ("gauge", "When the next record dies."),
     "mayfly_ttl_next_run_timestamp_seconds": ("gauge", "When a table with a schedule of its own is purged next."),
     "mayfly_ttl_last_run_timestamp_seconds": ("gauge", "When it was purged last, be it that nothing was due."),
@@ -112,10 +120,12 @@ async def render_metrics(admin: Admin) -> str:
     lines = {family: [f"# HELP {family} {text}", f"# TYPE {family} {kind}"] for family, (kind, text) in HELP.items()}
     for sample in (
         *await _clock(admin),
+        *await _storage(admin),
         *await _disk(admin),
         *await _queries(admin),
         *await _loop(admin),
         *await _containers(admin),
+        *await _purge_delays(admin),
         *await _background_removal(admin),
         *await _budgets(admin),
         *count_requests(admin.engine.requests),
@@ -143,6 +153,13 @@ async def _clock(admin: Admin) -> list[Sample]:
         ("mayfly_clock_jump_seconds", {}, 0 if jump is None else round(jump.size / SECOND, 3)),
         ("mayfly_clock_offset_seconds", {}, round(offset / SECOND, 3)),
     ]
+
+
+async def _storage(admin: Admin) -> list[Sample]:
+    """Return the sizes of the store. Nothing while they cannot be read."""
+    sizes = admin.engine.storage_sizes
+    recent = {} if sizes is None else await sizes.recent()
+    return [("mayfly_storage_bytes", {"kind": kind}, size) for kind, size in recent.items()]
 
 
 async def _disk(admin: Admin) -> list[Sample]:
@@ -179,9 +196,8 @@ async def _queries(admin: Admin) -> list[Sample]:
 async def _loop(admin: Admin) -> list[Sample]:
     watch = admin.engine.loop_watch
     return [
-        ("mayfly_loop_delay_seconds", {}, round(watch.last, 6)),
-        ("mayfly_loop_delay_longest_seconds", {}, round(watch.longest, 6)),
-        ("mayfly_loop_delay_seconds_total", {}, round(watch.total, 6)),
+        *show_histogram("mayfly_loop_delay_seconds", {}, watch.delays),
+        ("mayfly_loop_delay_longest_seconds", {}, watch.longest / SECOND),
         ("mayfly_loop_stuck_total", {}, watch.stuck),
         ("mayfly_slow_requests_total", {}, admin.engine.slow_log.slow),
     ]
@@ -252,6 +268,14 @@ async def _counts(
         "mayfly_ttl_last_run_erased": None if last is None else last.erased,
     }
     return [(family, value) for family, value in values.items() if value is not None]
+
+
+async def _purge_delays(admin: Admin) -> list[Sample]:
+    return [
+        sample
+        for protocol, delays in admin.engine.reaper.purge_delays.items()
+        for sample in show_histogram("mayfly_ttl_purge_delay_seconds", {"protocol": protocol}, delays)
+    ]
 
 
 async def _background_removal(admin: Admin) -> list[Sample]:

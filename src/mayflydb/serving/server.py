@@ -23,6 +23,7 @@ from mayflydb.engine.open import open_engine
 from mayflydb.engine.runs import PassSettings
 from mayflydb.engine.selftest import prove
 from mayflydb.engine.slow_log import SlowLog
+from mayflydb.engine.storage_sizes import StorageSizes
 from mayflydb.engine.throughput import ceiling
 from mayflydb.evaluation.evaluators import EvaluationLimits, Evaluators
 from mayflydb.frontends.cosmos.app import CosmosApp
@@ -224,6 +225,7 @@ class Server:
             opened.kept,
         )
         engine.snapshots = opened.snapshots
+        engine.storage_sizes = StorageSizes(opened.sizes, monotonic_us)
         try:
             await prove(engine)
         except OutOfSpace as error:

@@ -12,6 +12,7 @@ from mayflydb.config.settings import StorageSettings
 from mayflydb.engine.catalog import node_of
 from mayflydb.engine.engine import Kept, keep_none
 from mayflydb.engine.reaper import Lease
+from mayflydb.engine.storage_sizes import ReadSizes
 from mayflydb.engine.timekeeper import MARK
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import Instant
@@ -33,10 +34,12 @@ class OpenedStore(NamedTuple):
     `wall`: reads the clock of all nodes. `boot`, `boot_id`: read the boot-time clock of this machine, and the number of its boot.
     If several nodes share the database, `lease` gives a name to one node at a time, and `holds` keeps other nodes from purging
     records that are locked here. `disk`: reads the state of the store's disk, for a store with limits of free space; Unavailable.
-    `kept`: finds a committed record that the store keeps in memory. `snapshots`: None where the store has none.
+    `sizes`: reads the bytes of the store by kind. `kept`: finds a committed record that the store keeps in memory.
+    `snapshots`: None where the store has none.
     """
 
     store: Store
+    sizes: ReadSizes
     wall: Callable[[], Instant] = wall_us
     lease: Lease | None = None
     holds: Holds | None = None
@@ -80,12 +83,12 @@ async def _open_sqlite(storage: StorageSettings) -> OpenedStore:
     path = storage.path
     if path is None:
         memory = await SqliteStore.open(None)
-        return OpenedStore(memory, kept=memory.find_kept, snapshots=memory.snapshots())
+        return OpenedStore(memory, memory.sizes, kept=memory.find_kept, snapshots=memory.snapshots())
     reserve = RESERVE if storage.reserve is None else storage.reserve
     least = LEAST_FREE if storage.min_free is None else storage.min_free
     try:
         store = await SqliteStore.open(str(path), limits=SpaceLimits(reserve, least))
-        return OpenedStore(store, disk=store.disk, kept=store.find_kept, snapshots=store.snapshots())
+        return OpenedStore(store, store.sizes, disk=store.disk, kept=store.find_kept, snapshots=store.snapshots())
     except MayflyError as error:
         if "hint" not in error.detail:
             raise
@@ -106,7 +109,7 @@ async def _open_postgres(url: str, alone: bool) -> OpenedStore:
         message, hint = "PostgreSQL's driver is not installed", 'pip install "mayflydb[postgres]"'
         raise StartFailed(message, setting="storage.url", hint=hint) from error
     store = await PostgresStore.open(url, alone)
-    return OpenedStore(store, store.wall, store.lease, store.holds)
+    return OpenedStore(store, store.sizes, store.wall, store.lease, store.holds)
 
 
 def examine_file(path: Path, report: ReportProgress) -> Report:

@@ -21,6 +21,10 @@ MINUTE, HOUR, DAY, YEAR = 60 * S, 3600 * S, 86_400 * S, 31_557_600 * S
 START = 1_893_456_000 * S
 
 
+async def _read_no_sizes() -> dict[str, int]:
+    return {}
+
+
 class Disk:
     """A durable store of which only this much survives a power cut: what was committed."""
 
@@ -82,6 +86,10 @@ class Host:
         store: Store = disk  # type: ignore[assignment]
         settings = settings_from(None, not shared, {"storage": "postgresql://u@h/d"} if shared else {})
         opened = OpenedStore(
-            store, self.look_at_wall, boot=self.look_at_boot, boot_id=lambda: 0 if shared else self.boot_id
+            store,
+            _read_no_sizes,
+            self.look_at_wall,
+            boot=self.look_at_boot,
+            boot_id=lambda: 0 if shared else self.boot_id,
         )
         return await Timekeeper.start(await build_host_clock(settings, opened), store, shared)

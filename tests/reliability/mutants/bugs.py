@@ -336,7 +336,9 @@ def any_number_is_a_ttl() -> AbstractContextManager[object]:
 def horizon_ignored() -> Iterator[None]:
     """Purging goes by the present, whatever the clock's fence says."""
 
-    def purge(nodes: Any, container: int, limit: int, request: PurgeRequest, *rest: Any) -> Decision[None]:
+    def purge(
+        nodes: Any, container: int, limit: int, request: PurgeRequest, *rest: Any
+    ) -> Decision[tuple[Instant, ...]]:
         return purge_due(nodes, container, limit, replace(request, horizon=request.now), *rest)
 
     with patch.object(sweeper, "purge_due", purge):

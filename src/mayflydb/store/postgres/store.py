@@ -40,6 +40,12 @@ from mayflydb.store.postgres.writer import Writer
 
 T = TypeVar("T")
 
+_SIZES = (
+    "SELECT tables, indexes, greatest(pg_database_size(current_database()) - tables - indexes, 0) FROM"
+    " (SELECT coalesce(sum(pg_table_size(oid)), 0)::bigint AS tables, coalesce(sum(pg_indexes_size(oid)), 0)::bigint AS indexes"
+    " FROM pg_class WHERE relnamespace = 'mayfly'::regnamespace AND relkind = 'r') AS own"
+)
+
 READERS = 8
 ATTEMPTS = 5
 
@@ -121,6 +127,18 @@ class PostgresStore:
             return await self._membership.lease(self._pool, name, span)
         except DATABASE_ERRORS as error:
             raise translate_error(error) from error
+
+    async def sizes(self) -> dict[str, int]:
+        """Return the bytes of the store's tables, of their indexes, and of the rest of the database. Unavailable.
+
+        Of Citus, those of the coordinator alone.
+        """
+        try:
+            async with self._pool.acquire(timeout=DEADLINE) as connection:
+                tables, indexes, other = await connection.fetchrow(_SIZES)
+        except DATABASE_ERRORS as error:
+            raise translate_error(error) from error
+        return {"tables": tables, "indexes": indexes, "other": other}
 
     def _bump_catalog_version(self) -> None:
         self._catalog_version += 1

@@ -48,7 +48,7 @@ from mayflydb.store.sqlite.reads import ANSWERS, count_some_due, fetch, fetch_ra
 from mayflydb.store.sqlite.snapshots import DirectoryPlaces, MemoryPlaces, SqliteSnapshots
 from mayflydb.store.sqlite.space import Space, SpaceLimits, is_full
 from mayflydb.store.sqlite.transaction import Transaction
-from mayflydb.store.sqlite.volume import FileVolume, Volume
+from mayflydb.store.sqlite.volume import FileVolume, Volume, file_sizes
 from mayflydb.store.sqlite.writer import Writer, error_code
 
 T = TypeVar("T")
@@ -356,6 +356,19 @@ class SqliteStore:
             return await asyncio.get_running_loop().run_in_executor(None, self._space.facts)
         except OSError as error:
             raise Unavailable(f"the free space of the disk could not be read: {error}") from error
+
+    async def sizes(self) -> dict[str, int]:
+        """Return the bytes of the files of the store by kind, or those of its memory. Unavailable if they cannot be read."""
+        if self._file is None:
+            ((pages, size),) = self._reader.execute(
+                "SELECT page_count, page_size FROM pragma_page_count, pragma_page_size"
+            )
+            return {"memory": int(pages) * int(size)}
+        path = self._file.path
+        try:
+            return await asyncio.get_running_loop().run_in_executor(None, file_sizes, path)
+        except OSError as error:
+            raise Unavailable(f"the sizes of the store's files could not be read: {error}") from error
 
     async def reset(self) -> None:
         def everything() -> Decision[None]:

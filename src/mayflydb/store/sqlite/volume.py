@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import Protocol
@@ -23,6 +24,16 @@ class Volume(Protocol):
 
     def release(self) -> None:
         """Give the reserve back."""
+
+
+def file_sizes(path: Path) -> dict[str, int]:
+    """Return the bytes of a store file and of the files beside it, by kind. Errors: OSError."""
+    sizes = {"database": path.stat().st_size}
+    for kind in ("wal", "shm", "reserve"):
+        # The files beside it come and go.
+        with contextlib.suppress(FileNotFoundError):
+            sizes[kind] = path.with_name(f"{path.name}-{kind}").stat().st_size
+    return sizes
 
 
 class FileVolume:
