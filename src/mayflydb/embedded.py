@@ -363,8 +363,8 @@ class RunningServer(ServerHandle):
         assert admin is not None
 
         def ca_file() -> Path:
-            server.authority.ca_pem()
-            return server.authority.ca_path
+            server.certificates.ca_pem()
+            return server.certificates.ca_path
 
         super().__init__(_Within(home, admin), announcement, ca_file)
         self._server = server

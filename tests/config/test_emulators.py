@@ -77,7 +77,6 @@ def test_a_key_of_its_own_closes_the_server(environ: dict[str, str], is_open: bo
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("CERT_PATH", "/x.pfx", "certificate"),
         ("CERT_SECRET", "x", "certificate"),
         ("PORT", "many", "many"),
         ("EXPLORER_PORT", "70000", "EXPLORER_PORT"),

@@ -59,7 +59,11 @@ OTHERS: Final = (
     OtherOperation("/_mayfly/info", "Tells version and addresses, with the host that the client used.", a.Info),
     OtherOperation("/_mayfly/openapi.json", "Describes all operations of this API as an OpenAPI 3.1 document.", dict),
     OtherOperation(
-        "/_mayfly/cert", "Returns the certificate authority's certificate in PEM.", None, PEM, needs_token=False
+        "/_mayfly/cert",
+        "Returns the certificate that clients of TLS have to trust, in PEM.",
+        None,
+        PEM,
+        needs_token=False,
     ),
     OtherOperation(
         "/_explorer/emulator.pem", "The same, where Cosmos DB's emulator has it.", None, PEM, needs_token=False

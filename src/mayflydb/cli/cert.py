@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import ssl
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import click
 
-from mayflydb.cli.admin import CommandFailed, admin_client
+from mayflydb.cli.admin import NOT_READY, CommandFailed, admin_client
 from mayflydb.cli.output import output_option, show
+from mayflydb.model.instant import from_datetime, to_rfc3339
 
 
 @click.group()
@@ -21,10 +25,47 @@ def cert() -> None:
 @output_option
 @click.pass_context
 def show_certificate(ctx: click.Context) -> None:
-    """Show the fingerprint of the authority's certificate (SHA-256 of its DER form)."""
-    der = ssl.PEM_cert_to_DER_cert(admin_client(ctx).read_certificate())
+    """Show the certificate in use, and the fingerprint (SHA-256) of the one that clients have to trust.
+
+    In use is one of Mayfly's own authority, or one of your own (`--tls-cert-file`).
+    """
+    client = admin_client(ctx)
+    trusted = ssl.PEM_cert_to_DER_cert(client.read_certificate())
+    show(ctx, {"sha256": _fingerprint(trusted), "in_use": _describe_served(client.origin, trusted)})
+
+
+def _describe_served(origin: str, trusted: bytes) -> dict[str, Any]:
+    """Describe the certificate that a server shows to clients of TLS. It is not verified."""
+    from cryptography import x509
+    from cryptography.exceptions import InvalidSignature
+
+    base = urlsplit(origin)
+    host = base.hostname or "localhost"
+    try:
+        pem = ssl.get_server_certificate((host, base.port or 443), timeout=10)
+    except OSError as error:
+        raise CommandFailed(f"no certificate is shown at {origin}: {error}", exit_code=NOT_READY) from error
+    served = x509.load_pem_x509_certificate(pem.encode("ascii"))
+    authority = x509.load_der_x509_certificate(trusted)
+    made = False
+    # Only Mayfly's authorities have this name.
+    if "CN=Mayfly CA of " in authority.subject.rfc4514_string():
+        with suppress(ValueError, TypeError, InvalidSignature):
+            served.verify_directly_issued_by(authority)
+            made = True
+    names = served.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return {
+        "from": "Mayfly's authority" if made else "a file of your own (tls.cert_file)",
+        "names": [*names.get_values_for_type(x509.DNSName), *map(str, names.get_values_for_type(x509.IPAddress))],
+        "issuer": served.issuer.rfc4514_string(),
+        "valid_until": to_rfc3339(from_datetime(served.not_valid_after_utc)),
+        "sha256": _fingerprint(ssl.PEM_cert_to_DER_cert(pem)),
+    }
+
+
+def _fingerprint(der: bytes) -> str:
     digest = hashlib.sha256(der).hexdigest().upper()
-    show(ctx, {"sha256": ":".join(digest[n : n + 2] for n in range(0, len(digest), 2))})
+    return ":".join(digest[n : n + 2] for n in range(0, len(digest), 2))
 
 
 @cert.command()

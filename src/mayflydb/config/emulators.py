@@ -42,6 +42,7 @@ _OF_SETTINGS: Final[Mapping[str, tuple[str, Callable[[str], str]]]] = {
     "PROTOCOL": ("server.scheme", str.lower),
     "GATEWAY_PUBLIC_ENDPOINT": ("server.advertise", str),
     "KEY_FILE": ("cosmos.key_file", str),
+    "CERT_PATH": ("tls.cert_file", str),
     "LOG_LEVEL": ("server.log_level", lambda level: _LEVELS.get(level.lower(), level.lower())),
     "GRPC_PORT": ("ydb.port", str),
     "GRPC_TLS_PORT": ("ydb.tls_port", str),
@@ -53,7 +54,8 @@ class DropIn(msgspec.Struct, frozen=True):
     """A server in the place of an emulator. Alias ports: 0 picks a free one, -1 is off.
 
     `key`: the account key in base64, if a variable has one that is not the well-known key. `pages`: the portal is served.
-    `without_effect`: the variables that are set and have nothing to set here.
+    `without_effect`: the variables that are set and have nothing to set here. `certificate_secret`: the password of the file of a
+    certificate.
     """
 
     explorer_port: int = EXPLORER_PORT
@@ -63,20 +65,20 @@ class DropIn(msgspec.Struct, frozen=True):
     pages: bool = True
     key: str | None = None
     without_effect: tuple[str, ...] = ()
+    certificate_secret: str | None = None
 
     def __repr__(self) -> str:
         return f"DropIn(explorer_port={self.explorer_port}, mongo_port={self.mongo_port}, pages={self.pages})"
 
 
 def read_settings(environ: Mapping[str, str]) -> dict[str, RawValue]:
-    """Return the raw values of settings, by key. StartFailed for a certificate of one's own, which is not served."""
-    for name in ("CERT_PATH", "CERT_SECRET"):
-        if environ.get(name):
-            raise StartFailed(
-                f"{name} names a certificate, and Mayfly serves those of its own authority",
-                hint=f"leave out {name}; clients trust the certificate at /_explorer/emulator.pem",
-                exit_code=2,
-            )
+    """Return the raw values of settings, by key. StartFailed for the password of a certificate that is not named."""
+    if environ.get("CERT_SECRET") and not environ.get("CERT_PATH"):
+        raise StartFailed(
+            "CERT_SECRET is the password of a certificate, and CERT_PATH names none",
+            hint="name the PFX file in CERT_PATH, or leave out CERT_SECRET",
+            exit_code=2,
+        )
     found = {
         key: RawValue(form(environ[name]), f"variable {name}")
         for name, (key, form) in _OF_SETTINGS.items()
@@ -107,6 +109,7 @@ def read_drop_in(environ: Mapping[str, str], *, usual: bool) -> DropIn:
         _parse(environ, "ENABLE_EXPLORER", read.switch, True),
         _own_key(environ.get(_KEY, "").strip()),
         tuple(name for name in _WITHOUT_EFFECT if environ.get(name)),
+        environ.get("CERT_SECRET") or None,
     )
 
 

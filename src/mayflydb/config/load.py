@@ -263,6 +263,7 @@ def _refuse_contradictions(loaded: LoadedSettings) -> None:
         raise StartFailed(
             "nothing is left to serve", setting="server.port", hint="give a port, or 0 for a free one", exit_code=2
         )
+    _refuse_keys_in_vain(settings)
     if settings.clock.start is not None and settings.clock.mode == "real":
         raise StartFailed(
             "a start time has no effect on the real clock",
@@ -387,6 +388,14 @@ def _refuse_limits_without_a_disk(storage: StorageSettings) -> None:
                 hint=f"leave it out, or store in a file instead of {storage.shown}",
                 exit_code=2,
             )
+
+
+def _refuse_keys_in_vain(settings: Settings) -> None:
+    tls = settings.tls
+    for setting, place in (("tls.key_file", tls.key_file), ("tls.key_password_file", tls.key_password_file)):
+        if place is not None and tls.cert_file is None:
+            hint = "add --tls-cert-file PATH, or leave it out"
+            raise StartFailed("there is no certificate of your own", setting=setting, hint=hint, exit_code=2)
 
 
 def _refuse_contradictions_of_mongo(settings: Settings) -> None:

@@ -131,4 +131,28 @@ SERVER_ROWS: Final[Sequence[Row]] = (
         "NAME",
         many=True,
     ),
+    Row(
+        "tls.cert_file",
+        ("--tls-cert-file",),
+        "",
+        read.optional_path,
+        "A certificate of your own: PEM with those that signed it, or PFX. Default: one of Mayfly's own authority.",
+        "PATH",
+    ),
+    Row(
+        "tls.key_file",
+        ("--tls-key-file",),
+        "",
+        read.optional_path,
+        "The private key of --tls-cert-file, PEM. Default: the key in that file.",
+        "PATH",
+    ),
+    Row(
+        "tls.key_password_file",
+        ("--tls-key-password-file",),
+        "",
+        read.optional_path,
+        "File with the password of the private key, or of the PFX file.",
+        "PATH",
+    ),
 )

@@ -222,9 +222,15 @@ class YdbSettings(msgspec.Struct, frozen=True):
 
 
 class TlsSettings(msgspec.Struct, frozen=True):
-    """`names`: host names besides localhost that the certificate is made out to."""
+    """`names`: host names besides localhost that the certificate is made out to.
+
+    `cert_file`: a person's own certificate, PEM or PFX; `key_file`: its key, where that is in another file.
+    """
 
     names: tuple[str, ...]
+    cert_file: Path | None = None
+    key_file: Path | None = None
+    key_password_file: Path | None = None
 
 
 class TtlSettings(msgspec.Struct, frozen=True):

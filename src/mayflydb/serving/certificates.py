@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from mayflydb.clock import wall_us
 from mayflydb.model.instant import to_datetime
 from mayflydb.serving.private_files import write_private
+from mayflydb.serving.trust import Trust
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
@@ -53,6 +54,10 @@ class Authority:
         """Return the authority's certificate (PEM). Create it if there is none."""
         self._ca()
         return self.ca_path.read_bytes()
+
+    def trust(self) -> Trust:
+        """Return what a client of this machine checks the server's certificate with."""
+        return Trust(self.ca_pem())
 
     def context(self) -> ssl.SSLContext:
         """Return a server's TLS settings: TLS 1.2 and later. Create a certificate for these names if there is none."""

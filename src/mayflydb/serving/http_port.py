@@ -30,6 +30,7 @@ from mayflydb.serving.listener_checks import ListenAddress, ListenerCheck, ask_h
 from mayflydb.serving.options import options_from
 from mayflydb.serving.ports import address_of, bind_listening, checked_addresses, is_reachable
 from mayflydb.serving.shared_limits import SharedLimits
+from mayflydb.serving.trust import Trust
 from mayflydb.sockets.listener import CertificateSource
 from mayflydb.version import __version__
 
@@ -80,8 +81,8 @@ class HttpPort:
         web = _load_web_app_once(admin, wires, None if drop_in is None or drop_in.pages else page)
         self._gateway.open(cosmos, web, admin.maintenance.health, page)
 
-    def checks(self, caller: Caller, trusted: bytes | None) -> list[ListenerCheck]:
-        """Checks that the port answers. `trusted`: the certificate authority (PEM), where TLS is to be checked as well."""
+    def checks(self, caller: Caller, trusted: Trust | None) -> list[ListenerCheck]:
+        """Checks that the port answers. `trusted`: given where TLS is to be checked as well."""
         at = checked_addresses(self._sockets, trusted, self.requires_tls)
         return [_http_check(each, caller) for each in at]
 

@@ -11,14 +11,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, Literal, NamedTuple
 
+from mayflydb.serving.trust import Trust
+
 CHECK_SECONDS = 10.0
 """Seconds that each listener has to answer. The first connection may import a front end, seconds on a busy machine."""
 
 MAX_ANSWER_BYTES: Final = 1 << 20
 """Bytes of an answer that are read."""
-
-CERTIFICATE_NAME: Final = "localhost"
-"""A name in every certificate of the server."""
 
 # OP_MSG, little-endian: length, request id, response to, opcode (2013), flag bits; then one section: kind 0 and a document.
 _MESSAGE = struct.Struct("<iiiiIB")
@@ -32,11 +31,11 @@ class CheckFailed(Exception):
 
 
 class ListenAddress(NamedTuple):
-    """The address of a listening socket. `trusted`: the certificate authority (PEM), if the connection is to use TLS."""
+    """The address of a listening socket. `trusted`: set if the connection is to use TLS."""
 
     host: str
     port: int
-    trusted: bytes | None = None
+    trusted: Trust | None = None
 
     @property
     def address(self) -> str:
@@ -124,8 +123,8 @@ async def ask_ydb(place: ListenAddress, database: str, enforced: bool) -> None:
     if place.trusted is None:
         channel = grpc.aio.insecure_channel(place.address, options)
     else:
-        options.append(("grpc.ssl_target_name_override", CERTIFICATE_NAME))
-        channel = grpc.aio.secure_channel(place.address, grpc.ssl_channel_credentials(place.trusted), options)
+        options.append(("grpc.ssl_target_name_override", place.trusted.name))
+        channel = grpc.aio.secure_channel(place.address, grpc.ssl_channel_credentials(place.trusted.pem), options)
     async with channel:
         try:
             answer = await channel.unary_unary(_LIST_ENDPOINTS)(request)
@@ -152,8 +151,10 @@ async def _head(reader: StreamReader) -> bytes:
 async def _connect(place: ListenAddress) -> AsyncIterator[tuple[StreamReader, StreamWriter]]:
     context = None
     if place.trusted is not None:
-        context = ssl.create_default_context(cadata=place.trusted.decode("ascii"))
-    name = None if context is None else CERTIFICATE_NAME
+        context = ssl.create_default_context(cadata=place.trusted.pem.decode("ascii"))
+        # The server's certificate itself is trusted, also where its signer is not known here.
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    name = None if place.trusted is None else place.trusted.name
     reader, writer = await asyncio.open_connection(place.host, place.port, ssl=context, server_hostname=name)
     try:
         yield reader, writer

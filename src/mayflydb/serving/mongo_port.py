@@ -36,6 +36,7 @@ from mayflydb.serving.ports import (
     read_password,
 )
 from mayflydb.serving.shared_limits import SharedLimits
+from mayflydb.serving.trust import Trust
 from mayflydb.sockets.in_flight import BytesInFlight
 from mayflydb.sockets.listener import CertificateSource, Listener, ListenerLimits, ProtocolFactory
 from mayflydb.sockets.work import ClosedConnection, Served, Work
@@ -209,8 +210,8 @@ class MongoPort:
         # Container tools wait for these words in the log.
         log.info("Waiting for connections of MongoDB's clients on %s", self.address)
 
-    def checks(self, trusted: bytes | None) -> list[ListenerCheck]:
-        """Checks that the port answers. `trusted`: the certificate authority (PEM), where TLS is to be checked as well."""
+    def checks(self, trusted: Trust | None) -> list[ListenerCheck]:
+        """Checks that the port answers. `trusted`: given where TLS is to be checked as well."""
         at = checked_addresses(self._sockets, trusted, self._ca is not None)
         return [
             ListenerCheck(

@@ -13,6 +13,7 @@ from mayflydb.announcement import StartFailed
 from mayflydb.config.values import is_loopback
 from mayflydb.serving.listener_checks import ListenAddress
 from mayflydb.serving.private_files import write_private
+from mayflydb.serving.trust import Trust
 from mayflydb.sockets.listener import bind
 
 
@@ -48,13 +49,13 @@ def address_of(listening: socket.socket) -> str:
     return _listen_address(listening).address
 
 
-def listen_addresses(listening: Sequence[socket.socket], trusted: bytes | None = None) -> list[ListenAddress]:
-    """Return the addresses of these sockets. `trusted`: the certificate authority (PEM), for connections with TLS."""
+def listen_addresses(listening: Sequence[socket.socket], trusted: Trust | None = None) -> list[ListenAddress]:
+    """Return the addresses of these sockets. `trusted`: for connections with TLS."""
     return [_listen_address(each)._replace(trusted=trusted) for each in listening]
 
 
 def checked_addresses(
-    listening: Sequence[socket.socket], trusted: bytes | None, requires_tls: bool
+    listening: Sequence[socket.socket], trusted: Trust | None, requires_tls: bool
 ) -> list[ListenAddress]:
     """Return the addresses to ask at the start: without TLS unless it is required, and with TLS where `trusted` is given."""
     plain = [] if requires_tls else listen_addresses(listening)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
@@ -44,10 +45,12 @@ from mayflydb.serving.http_port import HttpPort, build_cosmos
 from mayflydb.serving.keys import load_account_key
 from mayflydb.serving.loading import FrontEnd
 from mayflydb.serving.mongo_port import MongoPort, contracts
+from mayflydb.serving.own_certificate import load_own_certificate
 from mayflydb.serving.ports import require_package
 from mayflydb.serving.shared_limits import SharedLimits, build_limits
 from mayflydb.serving.stores import open_store
-from mayflydb.serving.tls import TlsContext
+from mayflydb.serving.tls import Certificates, TlsContext
+from mayflydb.serving.trust import Trust
 from mayflydb.serving.ydb_port import YdbPort
 from mayflydb.store.interface import Store
 
@@ -71,9 +74,8 @@ class Server:
     def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
         self._settings = settings
         self._data = user_data_directory(environ)
-        names = (*settings.tls.names, *settings.server.advertised_names, *settings.server.bound_names)
-        self.authority = Authority(self._data, names)
-        self._tls = TlsContext(self.authority)
+        self.certificates = _certificates(settings, self._data)
+        self._tls = TlsContext(self.certificates)
         self._key = load_account_key(settings, self._data)
         self._readiness = Readiness(settings.clock.mode)
         self._http: HttpPort | None = None
@@ -95,6 +97,9 @@ class Server:
         for port in (self._http, self._mongo, self._ydb):
             if port is not None and port.secret is not None:
                 yield port.secret
+        drop_in = self._settings.drop_in
+        if drop_in is not None and drop_in.certificate_secret is not None:
+            yield drop_in.certificate_secret
         password = urlsplit(self._settings.storage.url).password
         if password:
             yield unquote(password)
@@ -120,7 +125,7 @@ class Server:
             publish_certificate(await self._tls.ca_pem())
         # Imports of the start hold the loop while no client is served.
         engine.loop_watch.start(asyncio.get_running_loop())
-        return endpoints.announcement(self.authority.ca_path)
+        return endpoints.announcement(self.certificates.ca_path)
 
     async def stop(self, grace: float = GRACE_SECONDS) -> None:
         """Let requests in work finish, then flush and close. Safe after a failed start."""
@@ -159,7 +164,7 @@ class Server:
         try:
             if settings.mongo.port != -1:
                 require_package("bson", "MongoDB", "mongo", "mongo.port")
-                ca = None if settings.server.insecure else self.authority.ca_path
+                ca = None if settings.server.insecure else self.certificates.ca_path
                 alias = -1 if settings.drop_in is None else settings.drop_in.mongo_port
                 serverless = settings.cosmos.capacity == "serverless"
                 self._mongo = MongoPort(
@@ -260,7 +265,9 @@ class Server:
             front_end = self._front_end("mongo", "MongoDB's front end")
             await self._mongo.open(engine, now, self._limits, front_end)
         if self._ydb is not None:
-            await self._ydb.open(engine, self.authority.pair, self._limits, self._front_end("ydb", "YDB's front end"))
+            await self._ydb.open(
+                engine, self.certificates.pair, self._limits, self._front_end("ydb", "YDB's front end")
+            )
         return cosmos, caller, wires
 
     async def _seed(self, engine: Engine) -> None:
@@ -302,15 +309,15 @@ class Server:
         if failed:
             raise StartFailed("; ".join(failure for _, failure in failed), setting=failed[0][0].setting)
 
-    async def _trusted_authority(self) -> bytes | None:
-        """The certificate (PEM) that clients of TLS trust, if TLS is asked for at the start; else None."""
+    async def _trusted_authority(self) -> Trust | None:
+        """Return the certificates that clients of TLS trust, if TLS is asked for at the start; else None."""
         is_asked = self._settings.server.scheme == "https" or (self._ydb is not None and self._ydb.encrypts)
         # Clients need the authority's certificate before their first connection. It is read by them alone where it is there.
-        if not is_asked and (self._settings.ydb.tls_port == -1 or self.authority.ca_path.exists()):
+        if not is_asked and (self._settings.ydb.tls_port == -1 or self.certificates.ca_path.exists()):
             return None
         try:
-            made = await self._tls.ca_pem()
-            return made if is_asked else None
+            await self._tls.ca_pem()
+            return await self._tls.trust() if is_asked else None
         except (OSError, ValueError) as error:
             raise StartFailed(f"there is no certificate: {error}", setting="server.scheme") from error
 
@@ -321,6 +328,14 @@ class Server:
 
     def _schemes(self) -> Schemes | None:
         return None if self._ydb is None else self._ydb.schemes
+
+
+def _certificates(settings: Settings, data: Path) -> Certificates:
+    """Return the certificate that the settings name, or those of Mayfly's authority."""
+    own = load_own_certificate(settings, data)
+    if own is not None:
+        return own
+    return Authority(data, (*settings.tls.names, *settings.server.advertised_names, *settings.server.bound_names))
 
 
 def evaluation_limits(queries: QuerySettings) -> EvaluationLimits:

@@ -27,6 +27,7 @@ from mayflydb.serving.loading import FrontEnd, load_modules
 from mayflydb.serving.options import options_from
 from mayflydb.serving.ports import address_of, create_secret, is_reachable, listen_addresses, read_password, reserve
 from mayflydb.serving.shared_limits import SharedLimits
+from mayflydb.serving.trust import Trust
 from mayflydb.sockets.listener import BACKLOG, Listener, ListenerLimits
 from mayflydb.sockets.relay import DESCRIPTORS, INNER_HOST, Relay, Relays
 from mayflydb.sockets.work import Served
@@ -207,8 +208,8 @@ class YdbPort:
         except (OSError, ValueError) as error:
             raise StartFailed(f"there is no certificate: {error}", setting="ydb.tls_port") from error
 
-    def checks(self, trusted: bytes | None) -> list[ListenerCheck]:
-        """Return the checks that show that the ports answer. `trusted`: the certificate authority, PEM, needed for TLS."""
+    def checks(self, trusted: Trust | None) -> list[ListenerCheck]:
+        """Return the checks that show that the ports answer. `trusted`: needed for TLS."""
         plain, encrypted = self._places
         return [
             *(self._check("ydb.port", "gRPC", each) for each in plain),
