@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import random
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -11,9 +14,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from mayflydb.admin.cosmos_items import SYSTEM
+from mayflydb.admin.record_files import MAX_LINE, CsvLines, LineCutter, read_cell
 from mayflydb.admin.resource_files import read
 from mayflydb.cli.main import mayfly
 from mayflydb.embedded import RunningServer
+from mayflydb.model.errors import BadRequest
 from served import Http
 
 CONTAINER, COLLECTION, TABLE = "cosmos:shop/c", "mongo:app.c", "ydb:/local/t"
@@ -134,7 +139,7 @@ def test_pages_that_there_are_not(places: Http, target: str, query: str) -> None
 @pytest.mark.parametrize(
     ("name", "text", "words", "code", "said"),
     [
-        ("a.jsonl", "{}\n[1]\n", [], 1, "line 2 is no object"),
+        ("a.jsonl", "{}\n[1]\n", [], 1, "line 2: this is no object"),
         ("a.jsonl", "{", [], 1, "line 1"),
         ("a.csv", "a,a\n1,2\n", [], 1, "names each property once"),
         ("a.csv", "a\n1,2\n", [], 1, "line 2"),
@@ -160,3 +165,79 @@ def test_yaml_describes_the_same(tmp_path: Path) -> None:
     )
     (tmp_path / "a.json").write_text(json.dumps(PLACES))
     assert read(tmp_path / "a.yaml") == read(tmp_path / "a.json")
+
+
+FILES: list[tuple[str, str, str]] = [
+    (CONTAINER, "application/x-ndjson", '{"id": "1", "k": 1}\n\n{"id": "2", "k": 1}\n[1]\n{"id": "3", "k": 2}'),
+    (
+        COLLECTION,
+        "application/x-ndjson; charset=utf-8",
+        '{"_id": 1}\n\n{"_id": {"$oid": "0123456789abcdef01234567"}}\n{\n{"_id": 3}',
+    ),
+    (TABLE, "text/csv", 'id,name\n1,"a\nb"\n2,b,c\n3,d'),
+]
+
+
+@pytest.mark.parametrize(("target", "kind", "text"), FILES)
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_file_is_imported_as_it_comes(places: Http, target: str, kind: str, text: str, goes_on: bool) -> None:
+    """A line that is no record is a failure by its place. Without `continue_on_error` the rest is not read."""
+    query = urlencode({"target": target, "continue_on_error": str(goes_on).lower()})
+    written = 2 if target != TABLE else 1
+    answer = places("POST", f"/_mayfly/data/import?{query}", text.encode(), content_type=kind)
+    assert answer.status == 200, answer
+    assert (answer.json["created"], answer.json["failed"]) == (written + goes_on, 1)
+    assert [(row["number"], row["place"]) for row in answer.json["failures"]] == [(written, "line 4")]
+    assert count(places, target) == written + goes_on
+    again = places("POST", f"/_mayfly/data/import?{query}&mode=upsert", text.encode(), content_type=kind)
+    assert (again.json["created"], again.json["replaced"]) == (0, written + goes_on)
+    assert places("POST", f"/_mayfly/data/import?{query}&more=1", b"", content_type=kind).status == 400
+    assert places("POST", "/_mayfly/data/import?target=cosmos:shop/none", b"", content_type=kind).status == 404
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"records": [{"id": "1", "k": 1, "text": "x" * 500_000}]}, 200),
+        ({"records": [{"id": "1", "k": 1, "text": "x" * 524_288}]}, 413),
+        ({"records": [{"id": str(n), "k": [{}] * 12} for n in range(1000)]}, 413),
+    ],
+)
+def test_records_in_one_document_are_limited(places: Http, body: Any, status: int) -> None:
+    answer = places("POST", "/_mayfly/data/import", {"target": CONTAINER, **body})
+    assert (answer.status, "x-ndjson" in str(answer.json.get("hint"))) == (status, status == 413), answer.body[:200]
+
+
+def test_lines_are_cut_wherever_parts_end(chance: random.Random) -> None:
+    text = "".join(chance.choice('ab"\r\n,é') for _ in range(400)).encode()
+    cutter, start = LineCutter(), 0
+    found: list[bytes] = []
+    while start < len(text):
+        end = start + chance.randrange(1, 9)
+        found += cutter.cut(text[start:end])
+        start = end
+    last = cutter.end()
+    assert b"".join([*found, last]) == text and all(line.endswith(b"\n") for line in found)
+    assert [line.count(b"\n") for line in found] == [1] * text.count(b"\n") and b"\n" not in last
+    with pytest.raises(BadRequest, match="4 MiB"):
+        list(cutter.cut(b"x" * (MAX_LINE + 1)))
+
+
+def test_csv_is_read_as_the_library_reads_it(chance: random.Random) -> None:
+    """Line by line, with cells of several lines, and quotes where they mean nothing."""
+    letters = ['"', ",", "\n", "\r\n", "a", "é", "5", " "]
+    for _ in range(200):
+        rows = [["".join(chance.choices(letters, k=chance.randrange(4))) or "x" for _ in range(3)] for _ in range(3)]
+        out = io.StringIO()
+        csv.writer(out, quoting=chance.choice((csv.QUOTE_MINIMAL, csv.QUOTE_ALL))).writerows([["p", "q", "r"], *rows])
+        reader = CsvLines()
+        read = [reader.read(line) for line in out.getvalue().encode().splitlines(keepends=True)]
+        reader.end()
+        assert [record.value for record in read if record] == [
+            {name: read_cell(cell) for name, cell in zip("pqr", row, strict=True)} for row in rows
+        ]
+    plain = CsvLines()
+    assert [plain.read(line) for line in (b"a,b\n", b'x"y,2\n')][1].value == {"a": 'x"y', "b": 2}  # type: ignore[union-attr]
+    plain.read(b'"open\n')
+    with pytest.raises(BadRequest, match="within quotes"):
+        plain.end()

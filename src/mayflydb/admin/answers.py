@@ -111,10 +111,11 @@ class ExportedPage(Answer, frozen=True):
 
 
 class FailedRecord(Answer, frozen=True):
-    """A record that was not written. `number`: its place in the request, from 0."""
+    """A record that was not written. `number`: its place in the request, from 0. `place`: its line in a file."""
 
     number: Count
     detail: str
+    place: str | UnsetType = UNSET
 
 
 class ImportResult(Answer, frozen=True):

@@ -9,6 +9,7 @@ import msgspec
 
 from mayflydb.admin import answers as a
 from mayflydb.admin.events import Follow
+from mayflydb.admin.import_records import FORMS
 from mayflydb.admin.operations import Operation
 from mayflydb.admin.problems import CONTENT_TYPE, STATUS
 from mayflydb.admin.requests import LoginLinkWish, SnapshotName
@@ -76,6 +77,7 @@ def describe(operations: Iterable[Operation]) -> dict[str, Any]:
     operations = tuple(operations)
     types = [a.Problem, *(each.answer for each in OTHERS if each.answer is not None)]
     types += [type for each in operations for type in (each.parameters, *answers_of(each))]
+    types += [each.file for each in operations if each.file is not None]
     types += [each.parameters for each in OTHERS if each.parameters is not None]
     schemas, components = msgspec.json.schema_components(types, ref_template=REFERENCE)
     shapes = dict(zip(types, schemas, strict=True))
@@ -86,6 +88,7 @@ def describe(operations: Iterable[Operation]) -> dict[str, Any]:
     for other in OTHERS:
         paths.setdefault(other.path, {})[other.method.lower()] = _describe_other(other, shapes, components)
     queries = {each.parameters.__name__ for each in operations if in_address(each)}
+    queries |= {each.file.__name__ for each in operations if each.file is not None}
     queries |= {each.parameters.__name__ for each in OTHERS if each.parameters is not None and each.method == "GET"}
     return {
         "openapi": "3.1.0",
@@ -119,6 +122,11 @@ def _describe(operation: Operation, shapes: Mapping[Any, Any], components: Mappi
         described["requestBody"] = _describe_body(shapes[operation.parameters], parameters, operation.example)
     if operation.uploads:
         described["requestBody"] = {"content": {OCTETS: {}}}
+    if operation.file is not None:
+        # These are the query of a request whose body is a file. Beside a document they are its members.
+        query = _describe_query(components[operation.file.__name__], operation.path, {})
+        described["parameters"] = [each | {"required": False} for each in query]
+        described["requestBody"]["content"] |= {form: {"schema": {"type": "string"}} for form in FORMS}
     return described
 
 

@@ -56,7 +56,7 @@ class Operation(msgspec.Struct, frozen=True):
     """One path below `/_mayfly`: its parameters, its answer, and the function that answers. Parameters are in the path where it
     has a place for them, else in the body of POST, and in the query of other methods.
 
-    `uploads`: with a body of bytes the operation takes these.
+    `uploads`: with a body of bytes the operation takes these. `file`: the query beside a body that is a file of records.
 
     `summary`, `example`, parameters that it takes, and `answer`, or each of several, are for the description in `openapi.json`.
     """
@@ -69,6 +69,7 @@ class Operation(msgspec.Struct, frozen=True):
     handler: Handler
     example: Mapping[str, Any] = {}
     uploads: bool = False
+    file: type[msgspec.Struct] | None = None
 
 
 class Admin:
@@ -212,6 +213,7 @@ class Admin:
                 a.ImportResult,
                 self.imports.write,
                 {"target": CONTAINER, "mode": "upsert", "records": [{"id": "s2", "userId": "u1"}]},
+                file=r.ImportFile,
             ),
             Operation(
                 "GET",

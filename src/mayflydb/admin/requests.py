@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -242,21 +242,33 @@ class ExpiryList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.limit
 
 
+Mode = Annotated[
+    Literal["insert", "upsert"],
+    Meta(description="`insert`: a record that is there is a failure; `upsert`: it is replaced."),
+]
+Rest = Annotated[bool, Meta(description="True: the records behind a failure are written, too.")]
+
+
 class ImportRecords(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Records for one container, collection or table."""
 
     target: Container
     records: Annotated[
-        list[dict[str, Any]],
+        list[Annotated[msgspec.Raw, Meta(extra_json_schema={"type": "object"})]],
         Meta(
             description="Items, documents as extended JSON, or rows by column. What Cosmos DB adds to items is left out."
         ),
     ]
-    mode: Annotated[
-        Literal["insert", "upsert"],
-        Meta(description="`insert`: a record that is there is a failure; `upsert`: it is replaced."),
-    ] = "insert"
-    continue_on_error: Annotated[bool, Meta(description="True: the records behind a failure are written, too.")] = False
+    mode: Mode = "insert"
+    continue_on_error: Rest = False
+
+
+class ImportFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The members of an import beside its records, which are a file."""
+
+    target: Container
+    mode: Mode = "insert"
+    continue_on_error: Rest = False
 
 
 class ExportPage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -13,16 +13,22 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from mayflydb.admin.events import Follow
+from mayflydb.admin.import_records import FORMS, RecordImport
 from mayflydb.admin.openapi import EVENT_STREAM, OCTETS, PEM, describe
 from mayflydb.admin.operations import Admin, Operation
 from mayflydb.admin.problems import CONTENT_TYPE, problem, problem_of
+from mayflydb.admin.requests import ImportFile
 from mayflydb.admin.snapshots import SnapshotControl
 from mayflydb.http.asgi import Streamed
-from mayflydb.model.errors import BadRequest, MayflyError
+from mayflydb.model.errors import BadRequest, MayflyError, TooLarge
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 Endpoint = Callable[[Request], Awaitable[Response]]
+
+MAX_RECORDS_BODY = 512 * 1024
+MAX_OBJECTS = 10_000
+"""Limits of records in one JSON document, nested objects included: finding the records takes 2 ms."""
 
 
 def admin_routes(admin: Admin) -> list[BaseRoute]:
@@ -51,11 +57,16 @@ def admin_routes(admin: Admin) -> list[BaseRoute]:
         return Response(await admin.ca_pem(), media_type=PEM)
 
     files = SnapshotFiles(admin.snapshots)
+
+    def endpoint_of(operation: Operation) -> Endpoint:
+        endpoint = _endpoint(operation)
+        return _import_endpoint(admin.imports, endpoint) if operation.file is not None else endpoint
+
     return [
         *(
             Route(
                 f"/_mayfly/{operation.path}",
-                _choose(_endpoint(operation), files.upload) if operation.uploads else _endpoint(operation),
+                _choose(_endpoint(operation), files.upload) if operation.uploads else endpoint_of(operation),
                 methods=[operation.method],
             )
             for operation in admin.operations()
@@ -131,7 +142,7 @@ def _endpoint(operation: Operation) -> Endpoint:
 
 def is_upload(content_type: str) -> bool:
     """Return whether a request of this type has the bytes of a file as its body."""
-    return content_type.partition(";")[0].strip().lower() == OCTETS
+    return content_kind(content_type) == OCTETS
 
 
 def _choose(endpoint: Endpoint, upload: Endpoint) -> Endpoint:
@@ -139,6 +150,31 @@ def _choose(endpoint: Endpoint, upload: Endpoint) -> Endpoint:
 
     async def answer(request: Request) -> Response:
         return await (upload if is_upload(request.headers.get("content-type", "")) else endpoint)(request)
+
+    return answer
+
+
+def content_kind(content_type: str) -> str:
+    """Return a content type without its parameters."""
+    return content_type.partition(";")[0].strip().lower()
+
+
+def _import_endpoint(imports: RecordImport, endpoint: Endpoint) -> Endpoint:
+    """Return an endpoint that takes files of records as they arrive, and small requests in JSON."""
+
+    async def answer(request: Request) -> Response:
+        kind = content_kind(request.headers.get("content-type", ""))
+        if kind in FORMS:
+            wanted = _convert(request, ImportFile)
+            return _json(await imports.write_file(wanted, kind, request.stream()))
+        body = await request.body()
+        # The places of the records are found in one go, and each record takes its time.
+        if len(body) > MAX_RECORDS_BODY or body.count(b"}") > MAX_OBJECTS:
+            raise TooLarge(
+                f"records in JSON have at most {MAX_RECORDS_BODY >> 10} KiB and {MAX_OBJECTS} objects",
+                hint=f"send a line for each record, as {FORMS[0]}",
+            )
+        return await endpoint(request)
 
     return answer
 

@@ -110,6 +110,16 @@ class AdminClient:
             while part := answer.read(DOWNLOADED):
                 yield part
 
+    def post_file(self, path: str, query: Mapping[str, object], body: bytes, kind: str) -> Any:
+        """POST the bytes of a file of a kind; members as in `get`."""
+        given = urlencode({name: value for name, value in query.items() if value is not None})
+        address = f"{urlsplit(self._base()).path}/{path}?{given}"
+        with self._send("POST", address, None, (iter([body]), len(body)), kind) as answer:
+            status, found = answer.status, json.loads(answer.read() or b"null")
+        if status != 200:
+            _fail(status, found)
+        return found
+
     def upload(self, path: str, parts: Iterator[bytes], size: int) -> Any:
         """PUT bytes, `size` in number, to `/_mayfly/<path>`."""
         with self._send("PUT", f"{urlsplit(self._base()).path}/{path}", None, (parts, size)) as answer:
@@ -130,6 +140,7 @@ class AdminClient:
         path: str,
         body: Mapping[str, object] | None,
         upload: tuple[Iterator[bytes], int] | None = None,
+        kind: str = "application/octet-stream",
     ) -> Iterator[http.client.HTTPResponse]:
         """Send a request, give its answer to be read, and close the connection. CommandFailed if no server answers."""
         # Commands that ask no server, `serve` above all, import the errors of this module.
@@ -144,7 +155,7 @@ class AdminClient:
         headers = {"Accept": "application/json"} | ({} if payload is None else {"Content-Type": "application/json"})
         if upload is not None:
             payload, size = upload
-            headers |= {"Content-Type": "application/octet-stream", "Content-Length": str(size)}
+            headers |= {"Content-Type": kind, "Content-Length": str(size)}
         connection = http.client.HTTPConnection(base.hostname, base.port, timeout=self._timeout)
         token = self._token_file
         try:

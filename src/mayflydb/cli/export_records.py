@@ -11,6 +11,7 @@ from typing import IO, Any
 import click
 import msgspec
 
+from mayflydb.admin.record_files import format_cell
 from mayflydb.cli.admin import AdminClient, CommandFailed, admin_client
 from mayflydb.cli.output import show
 from mayflydb.cli.progress import ProgressLine
@@ -72,7 +73,7 @@ def _write_csv(records: Iterator[dict[str, Any]], out: IO[bytes]) -> int:
             writer.writerow(names)
             for line in waiting:
                 record = msgspec.json.decode(line)
-                writer.writerow([_format_cell(record[name]) if name in record else "" for name in names])
+                writer.writerow([format_cell(record[name]) if name in record else "" for name in names])
     return count
 
 
@@ -80,13 +81,3 @@ def _note_names(records: Iterator[dict[str, Any]], names: dict[str, None]) -> It
     for record in records:
         names.update(dict.fromkeys(record))
         yield record
-
-
-def _format_cell(value: Any) -> str:
-    """Return text as it is, unless it would be read as another value, or as none; any other value as JSON."""
-    if isinstance(value, str) and value:
-        try:
-            msgspec.json.decode(value)
-        except (msgspec.DecodeError, UnicodeEncodeError):
-            return value
-    return msgspec.json.encode(value).decode()

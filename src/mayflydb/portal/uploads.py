@@ -2,106 +2,56 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
+from mayflydb.admin.record_files import CsvLines, FileRecord, JsonLines, LineReader, read_array
 from mayflydb.model.errors import BadRequest
 
 MAX_RECORDS: Final = 10_000
 """Records of one upload; a larger file is imported by the command line."""
 
 
-class UploadedRecord(msgspec.Struct, frozen=True):
-    """A record of a file. `place`: its line, or its number in an array."""
-
-    place: str
-    value: dict[str, Any]
-
-
-def read_records(text: str, name: str = "") -> list[UploadedRecord]:
+def read_records(text: str, name: str = "") -> list[FileRecord]:
     """Read a file. `name`: of the file; a `.csv` is read as CSV. BadRequest names the line that is wrong."""
     if not text.strip():
         raise BadRequest("There is nothing to upload: choose a file or paste its text.")
+    content = text.encode("utf-8", "replace")
     if name.lower().endswith(".csv"):
-        found = _read_csv(text)
-    elif text.lstrip().startswith("["):
-        found = _read_array(text)
-    elif (whole := _decode(text)) is not None:
-        found = iter((UploadedRecord("line 1", _check_object(whole, "line 1")),))
+        found = _read_lines(content, CsvLines())
+    elif text.lstrip().startswith("[") or _is_json(content):
+        found = read_array(content)
     else:
-        found = _read_lines(text)
-    records: list[UploadedRecord] = []
-    for record in found:
-        if len(records) == MAX_RECORDS:
-            raise BadRequest(
-                f"A file has at most {MAX_RECORDS:,} records here. `mayfly data import` takes larger ones."
-            )
-        records.append(record)
-    return records
-
-
-def _read_array(text: str) -> Iterator[UploadedRecord]:
+        found = _read_lines(content, JsonLines())
+    records: list[FileRecord] = []
     try:
-        values = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
-        raise BadRequest(f"The file is not JSON: {error}.") from None
-    for number, value in enumerate(values, 1):
-        place = f"record {number}"
-        yield UploadedRecord(place, _check_object(value, place))
+        for record in found:
+            if len(records) == MAX_RECORDS:
+                break
+            records.append(record)
+        else:
+            return records
+    except BadRequest as error:
+        raise BadRequest(f"{error.message[0].upper()}{error.message[1:]}.") from None
+    raise BadRequest(f"A file has at most {MAX_RECORDS:,} records here. `mayfly data import` takes larger ones.")
 
 
-def _read_lines(text: str) -> Iterator[UploadedRecord]:
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        place = f"line {number}"
-        try:
-            value = msgspec.json.decode(line)
-        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
-            raise BadRequest(f"{place.capitalize()} is not JSON: {error}.") from None
-        yield UploadedRecord(place, _check_object(value, place))
-
-
-def _read_csv(text: str) -> Iterator[UploadedRecord]:
-    # The first line names the properties. An empty cell is a missing property.
-    lines = csv.reader(io.StringIO(text, newline=""), strict=True)
+def _is_json(content: bytes) -> bool:
     try:
-        names = next(lines)
-        if not all(names) or len(set(names)) != len(names):
-            raise BadRequest("The first line of a CSV file names each property once.")
-        for cells in lines:
-            place = f"line {lines.line_num}"
-            if len(cells) > len(names):
-                raise BadRequest(
-                    f"{place.capitalize()} has {len(cells)} cells, and the first line has {len(names)} names."
-                )
-            values = {name: _read_cell(cell) for name, cell in zip(names, cells, strict=False) if cell != ""}
-            if values:
-                yield UploadedRecord(place, values)
-    except csv.Error as error:
-        raise BadRequest(f"Line {lines.line_num} is not CSV: {error}.") from None
+        msgspec.json.decode(content, type=msgspec.Raw)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True
 
 
-def _read_cell(cell: str) -> Any:
-    """Return a cell's JSON value: numbers, true, false, null, arrays and objects; any other cell is text."""
-    if cell[0] not in "-0123456789tfn[{":
-        return cell
-    value = _decode(cell)
-    return cell if value is None and cell != "null" else value
-
-
-def _decode(text: str) -> Any:
+def _read_lines(content: bytes, reader: LineReader) -> Iterator[FileRecord]:
     try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        return None
-
-
-def _check_object(value: Any, place: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise BadRequest(f"{place.capitalize()} is no object.")
-    return value
+        for line in content.splitlines(keepends=True):
+            record = reader.read(line)
+            if record is not None:
+                yield record
+        reader.end()
+    except BadRequest as error:
+        raise BadRequest(f"{reader.place}: {error.message}") from None

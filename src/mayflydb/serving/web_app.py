@@ -10,8 +10,10 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from mayflydb.admin.import_records import FORMS
+from mayflydb.admin.openapi import OCTETS
 from mayflydb.admin.operations import Admin
-from mayflydb.admin.routes import admin_routes, error_handlers, is_upload
+from mayflydb.admin.routes import admin_routes, content_kind, error_handlers
 from mayflydb.admin.wires import Wires
 from mayflydb.http.asgi import handler
 from mayflydb.http.messages import Handler
@@ -23,14 +25,15 @@ MAX_BODY = 64 * 1024
 """Bytes of a request's body, except of a form."""
 
 MAX_DOCUMENT = 4 * 1024 * 1024
-"""Bytes of a resource document, or of records to import. The commands cut larger ones into pieces."""
+"""Bytes of a resource document. The command cuts larger ones into pieces."""
 
 MAX_UPLOAD = 1 << 40
-"""Bytes of a snapshot that is uploaded. The room that there is decides, part by part."""
+"""Bytes of a snapshot, or of a file of records, that is uploaded: it is read part by part, and the room that there is decides."""
 
 SNAPSHOTS, SNAPSHOT_FORM = b"/_mayfly/snapshots/", b"/_explorer/snapshots/upload"
 
-LARGE = (b"/_mayfly/apply", b"/_mayfly/data/import")
+IMPORT = b"/_mayfly/data/import"
+LARGE = (b"/_mayfly/apply", IMPORT)
 """Paths of documents."""
 
 MAX_FORM = 8 * 1024 * 1024
@@ -61,9 +64,8 @@ def web_app(admin: Admin, wires: Wires, page: str | None = None) -> Handler:
     uploads = handler(app, MAX_UPLOAD, streams=True)
 
     async def answer(request: HttpRequest) -> HttpResponse:
-        if request.path.startswith(SNAPSHOTS) and is_upload(
-            request.headers.get(b"content-type", b"").decode("latin-1")
-        ):
+        kind = content_kind(request.headers.get(b"content-type", b"").decode("latin-1"))
+        if (request.path.startswith(SNAPSHOTS) and kind == OCTETS) or (request.path == IMPORT and kind in FORMS):
             return await uploads(request)
         if request.path in LARGE:
             return await documents(request)

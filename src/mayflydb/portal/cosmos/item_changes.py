@@ -12,6 +12,7 @@ import msgspec
 from starlette.responses import RedirectResponse, Response
 
 from mayflydb.admin.operations import Admin
+from mayflydb.admin.record_files import FileRecord
 from mayflydb.admin.wires import Cosmos
 from mayflydb.model.errors import BadRequest, MayflyError, NotFound, PreconditionFailed, TimedOut
 from mayflydb.portal import words
@@ -22,7 +23,7 @@ from mayflydb.portal.forms import describe_error, read_form, read_parts
 from mayflydb.portal.presence import FILE_SECONDS, ClientLeft, run_while_present
 from mayflydb.portal.results import format_json
 from mayflydb.portal.shell import Shell, Visit, keep_message
-from mayflydb.portal.uploads import UploadedRecord, read_records
+from mayflydb.portal.uploads import read_records
 
 CHANGED_MEANWHILE: Final = (
     "This item was changed after this page was loaded, so nothing was saved. Discard shows it as it is now."
@@ -173,7 +174,7 @@ class ItemChanges:
         return await self._render_upload(visit, shown)
 
     async def _store(
-        self, visit: Visit, records: Sequence[UploadedRecord], replaces: bool
+        self, visit: Visit, records: Sequence[FileRecord], replaces: bool
     ) -> tuple[int, int, list[tuple[str, str]]]:
         """Store records. Return how many were stored, how many refused, and (place, reason) of the first refused ones."""
         stored = refused = 0

@@ -11,6 +11,7 @@ import msgspec
 from starlette.responses import RedirectResponse, Response
 
 from mayflydb.admin.operations import Admin
+from mayflydb.admin.record_files import FileRecord
 from mayflydb.admin.wires import Mongo
 from mayflydb.model.errors import BadRequest, MayflyError, NotFound, TooLarge
 from mayflydb.portal import exports, words
@@ -31,7 +32,7 @@ from mayflydb.portal.mongo.query import require_mongo
 from mayflydb.portal.presence import EXPORTS, FILE_SECONDS, ClientLeft, run_while_present
 from mayflydb.portal.querying import EXPORT_BYTES, EXPORT_ROWS
 from mayflydb.portal.shell import HEADERS, Shell, Visit, json_response, keep_message
-from mayflydb.portal.uploads import UploadedRecord, read_records
+from mayflydb.portal.uploads import read_records
 from mayflydb.query.mongo.extended_json import format_document, is_exact, parse_json
 from mayflydb.query.mongo.faults import MqlError
 
@@ -183,7 +184,7 @@ class DocumentChanges:
         shown = Upload("", "", (), "", outcome=outcome, refusals=refusals[:MAX_REFUSALS], replaces=replaces)
         return await self._render_upload(visit, shown)
 
-    async def _store(self, visit: Visit, records: list[UploadedRecord], replaces: bool) -> list[tuple[str, str]]:
+    async def _store(self, visit: Visit, records: list[FileRecord], replaces: bool) -> list[tuple[str, str]]:
         """Store records in batches. Return (place, reason) of each that was refused."""
         collection, now = self._collection(visit), await self._admin.engine.now()
         refusals: list[tuple[str, str]] = []
@@ -258,7 +259,7 @@ def _write(stored: bytes) -> tuple[str, bool]:
     return text, is_exact(stored, text)
 
 
-def _encode(record: UploadedRecord) -> bytes:
+def _encode(record: FileRecord) -> bytes:
     try:
         found = parse_json(msgspec.json.encode(record.value).decode())
     except MqlError as error:

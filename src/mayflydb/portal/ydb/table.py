@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import msgspec
 
+from mayflydb.admin.record_files import FileRecord
 from mayflydb.admin.targets import ContainerTarget
 from mayflydb.admin.wires import Ydb
 from mayflydb.model.errors import BadRequest, MayflyError, NotFound
-from mayflydb.portal.uploads import UploadedRecord
 from mayflydb.portal.ydb.querying import describe_fault, rows_of
 from mayflydb.query.yql.answers import Answer, AnswerLimits, Parameters
 from mayflydb.query.yql.faults import Fault
@@ -94,7 +94,7 @@ class RowTable:
         given = {"rows": (self._list_type(self.key), rows)}
         await self._run(f"DELETE FROM {self._name} ON SELECT * FROM AS_TABLE($rows)", given)  # noqa: S608
 
-    async def upload(self, records: Sequence[UploadedRecord], replaces: bool) -> tuple[int, list[tuple[str, str]]]:
+    async def upload(self, records: Sequence[FileRecord], replaces: bool) -> tuple[int, list[tuple[str, str]]]:
         """Write records. Return the number of those that were written, and (place, reason) of the others."""
         verb = "REPLACE" if replaces else "INSERT"
         groups: dict[tuple[str, ...], list[tuple[str, dict[str, Any]]]] = {}
