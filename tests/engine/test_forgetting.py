@@ -103,8 +103,8 @@ def test_dropped_containers_leave_nothing_in_memory() -> None:
             await engine.write(made.id, upsert, HOUR)
             await engine.write(made.id, upsert, HOUR)
             snapshot.close()
-            engine.meter.units[made.id]["create"] += 1
-            engine.meter.throttled[made.id] += 1
+            engine.meter.charge(made.id, "create", 1)
+            engine.meter.refuse(made.id)
             assert budgets.budget(made, database) is not None
             clock.set(clock.now() + MINUTE)
             await engine.reaper.sweep_due(PurgeRequest(clock.now(), clock.now(), "sweep"))
@@ -122,6 +122,7 @@ def test_dropped_containers_leave_nothing_in_memory() -> None:
             engine.reaper.purge_counts,
             meter.units,
             meter.throttled,
+            meter._recent,
             engine.monitor._members,
             budgets._buckets,
         ):

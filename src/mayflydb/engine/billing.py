@@ -7,8 +7,9 @@ from typing import Literal
 
 from mayflydb.engine import prices
 from mayflydb.engine.bucket import amount
-from mayflydb.engine.budgets import Budgets, ContainerBudget, Meter
+from mayflydb.engine.budgets import Budgets, ContainerBudget
 from mayflydb.engine.catalog import Nodes
+from mayflydb.engine.meter import Meter
 from mayflydb.model.instant import Span
 from mayflydb.store.interface import Change, Delete, LoadRow, Put, Store
 
@@ -58,7 +59,7 @@ class Billing:
     async def pay(self, container: int, records: int, from_unused: bool) -> None:
         """Charge for purged records. `from_unused`: take the price from unused budget, if the container has a budget."""
         if self._charge != "free":
-            self._meter.units[container][PURGE] += records * prices.DELETE
+            self._meter.charge(container, PURGE, records * prices.DELETE)
         if from_unused and (budget := await self._budget_of(container)) is not None:
             budget.take(records * PRICE)
 

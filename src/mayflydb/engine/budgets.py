@@ -1,4 +1,4 @@
-"""Request-unit budgets of the containers of this process, and counts of spent units.
+"""Request-unit budgets of the containers of this process.
 
 A container with an offer of its own has one bucket per range, all of one size; without ranges, one bucket. Containers that
 share the offer of their database draw from one bucket. Where several nodes share a store, each grants the whole budget.
@@ -6,7 +6,6 @@ share the offer of their database draw from one bucket. Where several nodes shar
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -19,24 +18,6 @@ SHARED = ""
 
 WHOLE = "0"
 """The name of the bucket of a container without ranges."""
-
-
-class Meter:
-    """Counts since the start: request units by container and operation, and requests refused by container."""
-
-    def __init__(self) -> None:
-        self.units: defaultdict[int, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
-        self.throttled: Counter[int] = Counter()
-
-    def forget_container(self, container: int) -> None:
-        """Drop the counts of a container that is gone."""
-        self.units.pop(container, None)
-        self.throttled.pop(container, None)
-
-    def forget(self) -> None:
-        """Clear the counts after a reset."""
-        self.units.clear()
-        self.throttled.clear()
 
 
 class RequestGrant:

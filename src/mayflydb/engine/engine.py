@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import msgspec
 
 from mayflydb.clock import monotonic_us
-from mayflydb.engine.budgets import Budgets, Meter
+from mayflydb.engine.budgets import Budgets
 from mayflydb.engine.catalog import OWNER_MISSING, Node, Nodes
 from mayflydb.engine.commands import Command, Step, Written
 from mayflydb.engine.companions import Companions
@@ -20,6 +20,7 @@ from mayflydb.engine.expiry_counts import ExpiryCounts
 from mayflydb.engine.history import versions
 from mayflydb.engine.indexes import Indexes
 from mayflydb.engine.locks import TAKEN, Locked, LockHolder, LockWaits
+from mayflydb.engine.meter import Meter
 from mayflydb.engine.monitor import Monitor
 from mayflydb.engine.ordered_histories import OrderedHistories
 from mayflydb.engine.read_set import ReadSet

@@ -7,11 +7,12 @@ from typing import Final
 
 from mayflydb.clock import Clock
 from mayflydb.engine.billing import Billing, Charge
-from mayflydb.engine.budgets import Budgets, Meter
+from mayflydb.engine.budgets import Budgets
 from mayflydb.engine.catalog import Nodes
 from mayflydb.engine.definitions import Definitions
 from mayflydb.engine.engine import Engine, Kept, keep_none
 from mayflydb.engine.housekeeping import DEFAULT_RETENTION, Retention
+from mayflydb.engine.meter import Meter
 from mayflydb.engine.monitor import Monitor
 from mayflydb.engine.reaper import Lease, Reaper
 from mayflydb.engine.runs import DEFAULT_PASS_SETTINGS, PassSettings

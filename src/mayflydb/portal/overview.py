@@ -11,11 +11,13 @@ from starlette.responses import Response
 
 from mayflydb.admin.operations import Admin
 from mayflydb.admin.requests import DueList, Forecast, parse_moment
+from mayflydb.engine.meter import MinuteUse
 from mayflydb.model.record import Expiry
 from mayflydb.portal import words
 from mayflydb.portal.events import describe_expiries, read_latest
 from mayflydb.portal.forecast import HORIZONS, check_horizon, plot_forecast
 from mayflydb.portal.shell import Shell, build_branch, json_response
+from mayflydb.portal.usage import describe_usage, plot_usage
 
 JUST_EXPIRED: Final = 10
 """Lines of the list of the latest expiries."""
@@ -53,7 +55,8 @@ class OverviewPage:
         """Return the same as JSON, in the admin API's form."""
         horizon = check_horizon(request.query_params.get("horizon", "1h"))
         listing = await self._admin.reports.list_containers()
-        return json_response(listing | {"forecast": await self._forecast(horizon)})
+        usage = describe_usage(await self._read_usage())
+        return json_response(listing | {"forecast": await self._forecast(horizon), "last_60_minutes": usage})
 
     async def show_due(self, request: Request) -> Response:
         """Show the records that are due after `from` and up to `to` of the address."""
@@ -76,6 +79,10 @@ class OverviewPage:
 
     async def _forecast(self, horizon: str) -> dict[str, Any]:
         return await self._admin.reports.forecast(Forecast(horizon=horizon, buckets=HORIZONS[horizon][0]))
+
+    async def _read_usage(self) -> Sequence[MinuteUse]:
+        containers = await self._admin.targets.list_containers()
+        return self._admin.engine.meter.recent([container.node.id for container in containers])
 
     async def _content(self, horizon: str) -> dict[str, Any]:
         names = {node.id: node.name for _, node in await self._admin.targets.list_databases()}
@@ -107,6 +114,7 @@ class OverviewPage:
             "rows": rows,
             "figures": figures,
             "empty": [name for name in names.values() if not _has(rows, name)],
+            "usage": plot_usage(await self._read_usage()),
             "plot": plot_forecast(horizon, forecast),
             "expired": [_pending_line(row) for row in reversed(pending)] + gone,
             "causes": _count_causes(latest),

@@ -141,7 +141,7 @@ class CosmosApp:
     def _record_charge(self, call: CosmosCall, route: Route, charge: float) -> None:
         if route.operation is None or call.view is None:
             return
-        self._engine.meter.units[call.view.id][route.operation] += charge
+        self._engine.meter.charge(call.view.id, route.operation, charge)
         if call.spending is not None:
             call.spending.settle(charge)
 

@@ -46,7 +46,7 @@ def admit(call: CosmosCall, view: ContainerView, scope: Scope, likely: float) ->
     granted = view.budget.spend(view.range_positions(scope), likely)
     if isinstance(granted, RequestGrant):
         return granted
-    call.engine.meter.throttled[view.id] += 1
+    call.engine.meter.refuse(view.id)
     # Microseconds, rounded up: a client that came back earlier would be refused again.
     raise Throttled(THROTTLED, retry_after_ms=-(-granted // 1000))
 

@@ -54,7 +54,7 @@ async def try_reserve(services: Services, call: Call, collection: Collection, li
         call.grants = [*call.grants, BudgetGrant(collection.id, granted, likely)]
         return None
     call.throttled = True
-    engine.meter.throttled[collection.id] += 1
+    engine.meter.refuse(collection.id)
     # The wait is rounded up: a client that comes back a moment too early is refused again.
     return MqlError(16500, throttled_text(-(-granted // MILLISECOND), services.new_activity_id()))
 
@@ -69,9 +69,9 @@ async def reserve(services: Services, call: Call, collection: Collection, likely
 def settle(services: Services, call: Call) -> None:
     """Meter and pay the price of a command at its end, and keep it for getLastRequestStatistics."""
     units = {} if call.spent is None else call.spent.drain()
-    meter = services.engine.meter.units
+    meter = services.engine.meter
     for container, charge in units.items():
-        meter[container][call.name] += charge
+        meter.charge(container, call.name, charge)
     total = sum(units.values())
     if not call.throttled:
         total = max(total, prices.MISS)

@@ -18,6 +18,7 @@ from mayflydb.portal.cosmos.containers import Container, Containers
 from mayflydb.portal.cosmos.form import Fields
 from mayflydb.portal.forms import NOT_SUBMITTED, Outcome
 from mayflydb.portal.shell import Shell, Visit, json_response, keep_message
+from mayflydb.portal.usage import describe_usage, plot_usage
 
 CHANGED_MEANWHILE = (
     "This container was changed after this page was loaded, so nothing was saved. Discard shows it as it is now."
@@ -42,7 +43,9 @@ class SettingsPage:
         container = await self._containers.read(visit.database, visit.name)
         offer = None if container.offer is None else msgspec.to_builtins(container.offer)
         preview = await self._admin.reports.preview(visit.container.target, Change(container.body.get("defaultTtl")))
-        return json_response({"container": container.body, "throughput": offer, "preview": preview})
+        usage = describe_usage(self._admin.engine.meter.recent([visit.container.node.id]))
+        shown = {"container": container.body, "throughput": offer, "preview": preview, "last_60_minutes": usage}
+        return json_response(shown)
 
     async def submit(self, visit: Visit, sent: dict[str, str]) -> Response:
         """Preview, discard or save the submitted form."""
@@ -101,6 +104,7 @@ class SettingsPage:
             "amounts": form.AMOUNTS,
             "body": container.body,
             "offer": container.offer,
+            "usage": plot_usage(self._admin.engine.meter.recent([visit.container.node.id])),
             "paused": visit.container.node.definition.paused,
             **(await self._describe_effects(visit.container, fields, loaded)),
         }
