@@ -44,7 +44,9 @@ prepare Java "java javac keytool mvn" \
 prepare "Package JavaScript" "node npm" "npm ci --silent --no-audit --no-fund --ignore-scripts" "true" clients/javascript
 prepare "Package Go" "go" "go mod download" "go test -count=1 -run '^$' ./..." clients/go/example
 prepare "Package Java" "java javac mvn" \
-    "mvn -B -q -ntp test -Dtest=None -Dsurefire.failIfNoSpecifiedTests=false -Dmaven.compiler.failOnError=false" \
+    "bash -ec 'for junit in 5.10.5 5.14.1 6.1.3; do
+        mvn -B -q -ntp test -Djunit.version=\$junit -Dtest=None -Dsurefire.failIfNoSpecifiedTests=false -Dmaven.compiler.failOnError=false
+    done'" \
     "mvn -B -q -ntp -o test-compile" clients/java
 
 if [[ $code != 0 ]]; then

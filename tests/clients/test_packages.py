@@ -47,7 +47,14 @@ def by_three_runners(said: str) -> int:
     return sum(int(found[1]) for found in sums if found) if all(sums) else 0
 
 
+def from_java(said: str) -> int:
+    return sum(check.outcome == "passed" for check in from_surefire(JAVA / "target" / "surefire-reports"))
+
+
 JAVA = PACKAGES / "java"
+JUNITS = ("5.10.5", "5.14.1")
+"""The first and the last line of JUnit 5 that the package promises; its pom has JUnit 6."""
+
 RUNS = (
     Package("javascript", PACKAGES / "javascript", ("npm", "test"), by_three_runners, 24),
     Package(
@@ -61,14 +68,25 @@ RUNS = (
         "java",
         JAVA,
         ("mvn", "-B", "-q", "-ntp", "-o", "test"),
-        lambda said: sum(check.outcome == "passed" for check in from_surefire(JAVA / "target" / "surefire-reports")),
-        9,
+        from_java,
+        20,
+    ),
+    *(
+        Package(
+            f"java-junit-{version}",
+            JAVA,
+            ("mvn", "-B", "-q", "-ntp", "-o", "test", f"-Djunit.version={version}", "-Dtest=AdminTest"),
+            from_java,
+            8,
+        )
+        for version in JUNITS
     ),
 )
 
 
 @pytest.mark.parametrize(
-    "package", [pytest.param(each, id=each.word, marks=prepared(f"package-{each.word}")) for each in RUNS]
+    "package",
+    [pytest.param(each, id=each.word, marks=prepared(f"package-{each.word.partition('-')[0]}")) for each in RUNS],
 )
 def test_the_package_in_its_own_runner(package: Package, tmp_path: Path) -> None:
     shutil.rmtree(JAVA / "target" / "surefire-reports", ignore_errors=True)

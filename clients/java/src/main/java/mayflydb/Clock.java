@@ -19,8 +19,12 @@ public final class Clock {
 
     /** Move the clock through every deadline on the way. */
     public Move advance(Duration by) {
-        long micros = Math.addExact(Math.multiplyExact(by.getSeconds(), 1_000_000L), by.getNano() / 1_000);
-        return Move.of(server.post("clock/advance", Map.of("by", micros + "us")));
+        return Move.of(server.post("clock/advance", Map.of("by", text(by))));
+    }
+
+    /** A duration as the admin API has it. */
+    static String text(Duration span) {
+        return Math.addExact(Math.multiplyExact(span.getSeconds(), 1_000_000L), span.getNano() / 1_000) + "us";
     }
 
     /** Move the clock to the next deadline, if there is one. */

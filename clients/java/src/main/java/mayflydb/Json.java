@@ -6,7 +6,9 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import java.util.stream.StreamSupport;
 
 /** JSON as the admin API speaks it: maps, lists, strings, booleans, null, and numbers as BigDecimal. */
 final class Json {
@@ -30,14 +32,32 @@ final class Json {
         return value == null ? 0 : ((BigDecimal) value).longValueExact();
     }
 
-    /** Write a flat object of strings and booleans. */
-    static String write(Map<String, ?> members) {
-        StringBuilder out = new StringBuilder("{");
-        members.forEach((name, value) -> {
-            out.append(out.length() > 1 ? "," : "").append(quote(name)).append(':');
-            out.append(value instanceof String string ? quote(string) : Objects.toString(value));
-        });
-        return out.append('}').toString();
+    @SuppressWarnings("unchecked")
+    static Map<String, Object> members(Object value) {
+        return (Map<String, Object>) value;
+    }
+
+    static Stream<Map<String, Object>> rows(Object value) {
+        return ((List<?>) value).stream().map(Json::members);
+    }
+
+    /** Write maps, lists, strings, numbers, booleans and null. */
+    static String write(Object value) {
+        if (value instanceof Map<?, ?> map) {
+            return map.entrySet().stream()
+                    .map(each -> quote((String) each.getKey()) + ":" + write(each.getValue()))
+                    .collect(Collectors.joining(",", "{", "}"));
+        }
+        if (value instanceof Iterable<?> list) {
+            return StreamSupport.stream(list.spliterator(), false).map(Json::write).collect(Collectors.joining(",", "[", "]"));
+        }
+        if (value == null || value instanceof Number || value instanceof Boolean) {
+            return String.valueOf(value);
+        }
+        if (value instanceof String string) {
+            return quote(string);
+        }
+        throw new IllegalArgumentException("no JSON: " + value.getClass().getName());
     }
 
     private static String quote(String text) {

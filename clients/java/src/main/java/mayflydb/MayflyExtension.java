@@ -1,7 +1,10 @@
 package mayflydb;
 
 import java.io.IOException;
+import java.nio.file.Path;
 import java.time.Instant;
+import java.util.Optional;
+import java.util.function.Function;
 import org.junit.jupiter.api.extension.BeforeEachCallback;
 import org.junit.jupiter.api.extension.ExtensionContext;
 import org.junit.jupiter.api.extension.ParameterContext;
@@ -10,6 +13,8 @@ import org.junit.platform.commons.support.AnnotationSupport;
 
 /** The extension behind {@link WithMayfly}. */
 public final class MayflyExtension implements BeforeEachCallback, ParameterResolver {
+    private static final String[] NOTHING = {};
+
     private static Mayfly shared;
 
     @Override
@@ -17,9 +22,12 @@ public final class MayflyExtension implements BeforeEachCallback, ParameterResol
         Mayfly server = shared();
         server.reset();
         server.clock().freeze();
-        String start = start(context);
-        if (!start.isEmpty()) {
-            server.clock().set(Instant.parse(start));
+        Optional<String> start = named(context, with -> with.start().isEmpty() ? null : with.start());
+        if (start.isPresent()) {
+            server.clock().set(Instant.parse(start.get()));
+        }
+        for (String file : named(context, with -> with.seed().length == 0 ? null : with.seed()).orElse(NOTHING)) {
+            server.seed(Path.of(file));
         }
     }
 
@@ -37,15 +45,15 @@ public final class MayflyExtension implements BeforeEachCallback, ParameterResol
         }
     }
 
-    /** The start that the method names, or the class, or one of those around it. */
-    private static String start(ExtensionContext context) {
+    /** What the method names, or the class, or one of those around it. */
+    private static <T> Optional<T> named(ExtensionContext context, Function<WithMayfly, T> of) {
         for (ExtensionContext each = context; each != null; each = each.getParent().orElse(null)) {
-            var found = each.getElement().flatMap(element -> AnnotationSupport.findAnnotation(element, WithMayfly.class));
-            if (found.isPresent() && !found.get().start().isEmpty()) {
-                return found.get().start();
+            var found = each.getElement().flatMap(element -> AnnotationSupport.findAnnotation(element, WithMayfly.class)).map(of);
+            if (found.isPresent()) {
+                return found;
             }
         }
-        return "";
+        return Optional.empty();
     }
 
     private static synchronized Mayfly shared() throws IOException {

@@ -19,7 +19,6 @@ final class Program {
 
     private static final String VARIABLE = "MAYFLY_COMMAND";
     private static final Pattern WORD = Pattern.compile("\"[^\"]*\"|\\S+");
-    private static final List<List<String>> PROGRAMS = List.of(List.of("mayfly"));
     private static final List<String> SERVE = List.of(
             "serve", "--memory", "--clock", "virtual", "-p", "0", "--mongo-port", "0", "--ydb-port", "0", "--stop-with-stdin");
     private static final int TAIL = 4_000;
@@ -74,21 +73,19 @@ final class Program {
 
     private static Process launch(List<String> arguments) throws IOException {
         String named = System.getenv(VARIABLE);
-        List<List<String>> programs = named == null || named.isBlank() ? PROGRAMS : List.of(words(named));
-        IOException missing = null;
-        for (List<String> program : programs) {
-            List<String> command = new ArrayList<>(program);
-            command.addAll(SERVE);
-            command.addAll(arguments);
-            ProcessBuilder builder = new ProcessBuilder(command);
-            builder.environment().remove(VARIABLE);
-            try {
-                return builder.start();
-            } catch (IOException error) {
-                missing = error;
-            }
+        List<String> command = new ArrayList<>(named == null || named.isBlank() ? List.of("mayfly") : words(named));
+        String program = command.get(0);
+        command.addAll(SERVE);
+        command.addAll(arguments);
+        ProcessBuilder builder = new ProcessBuilder(command);
+        builder.environment().remove(VARIABLE);
+        try {
+            return builder.start();
+        } catch (IOException error) {
+            throw new IOException(
+                    program + " does not start: run \"pip install\" on a clone of Mayfly, or set " + VARIABLE + " to the program",
+                    error);
         }
-        throw new IOException(programs.get(0).get(0) + " is not on the PATH: run \"pip install\" on a clone of Mayfly, or set " + VARIABLE + " to the program", missing);
     }
 
     private static List<String> words(String line) {

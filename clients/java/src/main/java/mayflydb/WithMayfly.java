@@ -22,4 +22,7 @@ import org.junit.jupiter.api.parallel.ResourceLock;
 public @interface WithMayfly {
     /** The time at which the test's clock stands, such as 2026-01-01T00:00:00Z; without it, the second of the server's start. */
     String start() default "";
+
+    /** What each test finds: paths of .json files with resource documents, from the directory in which the tests run. */
+    String[] seed() default {};
 }
