@@ -349,9 +349,12 @@ def test_a_server_that_tests_must_not_empty(run: pytest.Pytester, monkeypatch: p
         monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", "2")
         outcome(run, source, *url, errors=1).stdout.fnmatch_lines(["*several processes of tests*"])
     monkeypatch.delenv("PYTEST_XDIST_WORKER_COUNT")
-    outcome(run, source, *url, errors=1).stdout.fnmatch_lines(["*Unavailable: no server answers*"])
-    for wrong in ("https://127.0.0.1:1", "missing.json"):
-        outcome(run, source, "--mayfly-url", wrong, errors=1).stdout.fnmatch_lines(["*BadRequest*"])
+    outcome(run, source, *url, errors=1).stdout.fnmatch_lines(["*NoServer: no server answers*"])
+    for wrong, words in (
+        ("https://127.0.0.1:1", "*BadRequest: *is no address of a server for tests*"),
+        ("missing.json", "*NoServer: there is no ready file missing.json*"),
+    ):
+        outcome(run, source, "--mayfly-url", wrong, errors=1).stdout.fnmatch_lines([words])
 
 
 FOLLOWING = """

@@ -105,6 +105,19 @@ WORDS: Final[Mapping[str, Words]] = {
         "delete one: mayfly snapshot delete NAME",
         page="delete one on the page Snapshots",
     ),
+    "no-server": Words(
+        "start one, or give the address or the ready file of one that runs",
+        "mayfly serve, or --url with the address or ready file of a running one",
+    ),
+    "no-ready-file": Words("start the server with --ready-file", "mayfly serve --ready-file"),
+    "wrong-address": Words(
+        "give an address such as http://127.0.0.1:8081", "check --url, such as http://127.0.0.1:8081"
+    ),
+    "outcome-unknown": Words(
+        "look at what is there before you ask again: GET /_mayfly/stats, GET /_mayfly/clock",
+        "look at what is there before you ask again: mayfly status, mayfly clock show",
+        "look at what is there before you ask again: stats(), clock.now()",
+    ),
     "token": Words(
         "send the token that the server's log tells the place of: Authorization: Bearer ...",
         "mayfly --token-file PATH; the server's log tells the place of the token",

@@ -9,9 +9,10 @@ from urllib.parse import quote
 
 import click
 
-from mayflydb.cli.admin import DOWNLOADED, CommandFailed, admin_client, ask_to_confirm
+from mayflydb.cli.admin import CommandFailed, admin_client, ask_to_confirm
 from mayflydb.cli.output import output_option, show
 from mayflydb.cli.progress import ProgressLine
+from mayflydb.remote_admin import DOWNLOADED
 
 
 @click.group()

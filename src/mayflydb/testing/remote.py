@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import os
 import subprocess
 import sys
@@ -11,18 +10,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, Literal
-from urllib.parse import quote, urlencode, urlsplit
+from typing import Any, Final, Literal, NoReturn
+from urllib.parse import quote
 
 import msgspec
 
-from mayflydb.admin.hints import hint_in
-from mayflydb.admin.problems import STATUS
 from mayflydb.announcement import Announcement, StartFailed
 from mayflydb.embedded import ServerHandle, instant_of, with_hint
 from mayflydb.model.durations import parse_instant
-from mayflydb.model.errors import BadRequest, Forbidden, MayflyError, Unavailable
+from mayflydb.model.errors import BadRequest, Forbidden, MayflyError
 from mayflydb.model.instant import Instant, to_rfc3339
+from mayflydb.remote_admin import AdminClient, Patience
 
 Mode = Literal["thread", "process"]
 """The place where a server runs that tests start."""
@@ -36,44 +34,29 @@ OPTIONS: Final = ("-p", "0", "--stop-with-stdin")
 STOP_SECONDS: Final = 15.0
 """Seconds that a process is given to end."""
 
-_KINDS: Final = {status: kind for kind, (status, _) in reversed(STATUS.items())}
+
+class _Client(AdminClient):
+    def fail(self, error: MayflyError) -> NoReturn:
+        raise with_hint(error)
 
 
 class RemoteControls:
-    """Controls of a server by its admin API. `base`: its address, `http://127.0.0.1:8081/_mayfly`."""
+    """Controls of a server by its admin API. `url`: its address, `http://127.0.0.1:8081`, or the path of its ready file."""
 
-    def __init__(self, base: str) -> None:
-        parts = urlsplit(base)
-        if parts.scheme != "http" or not parts.hostname:
-            raise BadRequest(f"{base!r} is no address of a server for tests", hint="http://127.0.0.1:8081")
-        self._host, self._port, self._path = parts.hostname, parts.port, parts.path
+    def __init__(self, url: str, patience: Patience | None = None) -> None:
+        self.client = _Client(url, patience)
 
     def ask(self, method: str, path: str, /, **members: Any) -> dict[str, Any]:
         for name in [name for name in members if f"{{{name}}}" in path]:
             path = path.replace(f"{{{name}}}", quote(str(members.pop(name)), safe=""))
         given = {name: value for name, value in members.items() if value is not None}
-        if method == "GET" and given:
-            path += "?" + urlencode(given)
-        body = msgspec.json.encode(given) if method == "POST" else None
-        status, answer = self.send(method, path, body)
-        found = msgspec.json.decode(answer or b"null")
-        if status >= 300:
-            problem = found if isinstance(found, dict) else {}
-            kind = _KINDS.get(status, MayflyError)
-            raise with_hint(kind(str(problem.get("detail", status)), hint=hint_in(problem)))
+        client = self.client
+        found = (
+            client.get(path, given)
+            if method == "GET"
+            else (client.post(path, given) if method == "POST" else client.call(method, path))
+        )
         return dict(found)
-
-    def send(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
-        """Send a request to a path below the base; return status and body. Unavailable where no server answers."""
-        connection = http.client.HTTPConnection(self._host, self._port)
-        try:
-            connection.request(method, f"{self._path}/{path}", body, {"Content-Type": "application/json"})
-            response = connection.getresponse()
-            return response.status, response.read()
-        except (OSError, http.client.HTTPException) as error:
-            raise Unavailable(f"no server answers at {self._host}:{self._port}: {error}") from error
-        finally:
-            connection.close()
 
     def now(self) -> Instant:
         return parse_instant(self.ask("GET", "clock")["now"])
@@ -97,7 +80,7 @@ class RemoteServer(ServerHandle):
 
         def ca_file() -> Path:
             path = folder / "ca.pem"
-            path.write_bytes(controls.send("GET", "cert")[1])
+            path.write_text(controls.client.read_certificate())
             return path
 
         super().__init__(controls, announcement, ca_file)
@@ -124,13 +107,10 @@ def connect(url: str) -> Iterator[RemoteServer]:
     Forbidden for a server that tests should not empty, or cannot use: its clock is real or may not be moved, or its key is a
     secret.
     """
-    if "://" not in url:
-        try:
-            url = str(msgspec.json.decode(Path(url).read_bytes())["admin"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise BadRequest(f"{url} is neither an address nor a ready file: {error}") from error
-    base = url.rstrip("/").removesuffix("/_mayfly") + "/_mayfly"
-    controls = RemoteControls(base)
+    controls = RemoteControls(url)
+    base = controls.client.base
+    if not base.startswith("http://"):
+        raise BadRequest(f"{url!r} is no address of a server for tests", hint="http://127.0.0.1:8081")
     info = controls.ask("GET", "info")
     hint = "mayfly serve --memory --clock virtual"
     if info["clock"] != "virtual" or not info["allow_time_travel"]:
