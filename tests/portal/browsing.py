@@ -100,3 +100,12 @@ def faults(page: Page, axe: str) -> list[str]:
 
 def is_scrolled(page: Page) -> bool:
     return bool(page.evaluate("() => document.documentElement.scrollWidth > innerWidth"))
+
+
+def reach(page: Page, selector: str) -> None:
+    """Press Tab until the focus is there."""
+    for _ in range(80):
+        page.keyboard.press("Tab")
+        if page.locator(f"{selector}:focus").count():
+            return
+    raise AssertionError(f"Tab does not reach {selector}")

@@ -10,7 +10,7 @@ from azure.cosmos import ContainerProxy, DatabaseProxy, PartitionKey
 from playwright.sync_api import Locator, Page, expect
 
 from mayflydb.embedded import RunningServer
-from portal.browsing import Watched
+from portal.browsing import Watched, reach
 
 HERE = "/_explorer/cosmos/shop/sessions/settings"
 in_memory = pytest.mark.parametrize("store", ["memory"], indirect=True, scope="session")
@@ -308,15 +308,6 @@ def test_a_clock_that_ticks(sessions: ContainerProxy, page: Page) -> None:
     expect(page.locator("[data-ticking]")).not_to_have_text(before or "")
     page.get_by_role("button", name="Freeze").click()
     expect(page.get_by_test_id("mf-clock")).to_contain_text("frozen")
-
-
-def reach(page: Page, selector: str) -> None:
-    """Press Tab until the focus is there."""
-    for _ in range(40):
-        page.keyboard.press("Tab")
-        if page.locator(f"{selector}:focus").count():
-            return
-    raise AssertionError(f"Tab does not reach {selector}")
 
 
 @in_memory
