@@ -75,6 +75,14 @@ def test_a_document_is_made_edited_and_deleted(visitor: Visitor, client: MongoCl
     assert visitor.get(place('"x"')).status == 404 and visitor.get(place("{")).status == 400
 
 
+def test_a_line_says_which_date_is_missing(visitor: Visitor, client: MongoClient[dict[str, Any]]) -> None:
+    client.app["a/b"].create_index("at", expireAfterSeconds=60)
+    client.app["a/b"].insert_many([{"_id": 1, "at": "soon"}, {"_id": 2}])
+    lines = find(visitor).source
+    assert "at is of type string, which is no date" in lines
+    assert "the document has no at" in lines
+
+
 def test_every_type_survives_the_editor(visitor: Visitor, client: MongoClient[dict[str, Any]]) -> None:
     many: Any = client.app.get_collection("a/b", codec_options=bson.CodecOptions(document_class=RawBSONDocument))
     rest = {"r": Regex("a/", "i"), "b": Binary(b"\0", 128), "n": [5, 5.0, Int64(5), float("inf")], "d": {"": None}}

@@ -80,6 +80,20 @@ def test_rows_are_seen_edited_and_deleted(carts: Visitor, server: RunningServer)
     assert carts.get(f"{TABLE}/rows").status == 404
 
 
+def test_the_last_run_and_the_rows_without_a_date(carts: Visitor, server: RunningServer) -> None:
+    page = carts.get(f"{TABLE}/rows")
+    assert "at is NULL" in page.texts["DocumentsTab"]
+    assert "mf-last-run" not in page.texts
+    assert 'href="/_explorer/ydb/local/shop/carts/rows#ttl"' in carts.get("/").source
+    assert '<h2 id="ttl">' in page.source
+    server.clock.advance(hours=3)
+    page = carts.get(f"{TABLE}/rows")
+    run = carts.json(f"{TABLE}/rows.json")["collection"]["last_run"].replace("T", " ")
+    # The run that erased two rows was followed by one that found none.
+    assert page.text("mf-last-run") == f"Last run: {run}, 0 rows erased."
+    assert "cart" not in page.texts["DocumentsTab"]
+
+
 def test_types_survive_the_editor(visitor: Visitor, server: RunningServer) -> None:
     columns = "\n".join(f"{name} {type}" for name, type in zip(EVERY, TYPES.split(", "), strict=True))
     form = {"name": "shop/carts", "columns": columns, "key": "id", "action": "create"}

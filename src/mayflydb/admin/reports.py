@@ -148,7 +148,7 @@ class ExpiryReports:
                 )
                 paused = container.node.definition.paused
                 details = container.front_end.describe_record(container.database, container.node, record)
-                reason, text = _reason_and_text(why, details)
+                reason, text = reason_and_text(why, details)
                 return {
                     "now": formats.time(now),
                     **self._describe_identity(container, record),
@@ -262,7 +262,7 @@ _PAUSED_TEXTS = {
 }
 
 
-def _reason_and_text(why: Explanation, details: Mapping[str, Any]) -> tuple[str, str]:
+def reason_and_text(why: Explanation, details: Mapping[str, Any]) -> tuple[str, str]:
     """Return reason and sentence. A record without any date to count from gets the reasons of its date fields instead."""
     dates = details.get("dates", ())
     if why.reason != "no-anchor" or not dates:

@@ -10,6 +10,7 @@ import msgspec
 from starlette.requests import Request
 
 from mayflydb.admin import formats
+from mayflydb.admin.reports import reason_and_text
 from mayflydb.admin.targets import ContainerTarget
 from mayflydb.expiry.explain import explain
 from mayflydb.expiry.rules import Rule
@@ -139,12 +140,18 @@ def grid_row(container: ContainerTarget, record: Record, rules: Sequence[Rule], 
     """Build a line of the grid."""
     id, pk = container.front_end.decode_identity(container.node, record.partition, record.key)
     why = explain(record, rules, now, container.front_end.index_names(container.node), container.front_end.causes)
+    reason: str = why.reason
+    text = why.text
+    if reason == "no-anchor":
+        # Only the front end reads the record's fields.
+        details = container.front_end.describe_record(container.database, container.node, record)
+        reason, text = reason_and_text(why, details)
     return {
         "id": id,
         "pk": msgspec.json.encode(pk).decode("utf-8", "replace"),
-        "expires_in": _remaining_time(why.deadline, why.reason, now),
+        "expires_in": _remaining_time(why.deadline, reason, now),
         "deadline": formats.time_or_none(why.deadline),
-        "text": why.text,
+        "text": text,
     }
 
 

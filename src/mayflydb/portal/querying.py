@@ -78,6 +78,7 @@ class QueryAnswer(msgspec.Struct, frozen=True):
     """A page of a query. `rows` are JSON values; `columns` are empty if the rows are objects and tell them.
 
     `continuation`: where the next page begins; empty after the last. `links`: the address of the record of each row, or empty.
+    `done`: what a text without results has done; empty where there are results.
     """
 
     rows: Sequence[Any]
@@ -86,6 +87,7 @@ class QueryAnswer(msgspec.Struct, frozen=True):
     columns: Sequence[str] = ()
     links: Sequence[str] = ()
     notes: Sequence[QueryNote] = ()
+    done: str = ""
 
 
 class QueryRunner(Protocol):

@@ -239,7 +239,7 @@ def build_branch(container: ContainerTarget) -> Branch:
             base,
             f"{base}/rows",
             (("Rows", f"{base}/rows"), ("Query", f"{base}/query"), ("Indexes", f"{base}/indexes")),
-            f"{base}/rows",
+            f"{base}/rows#ttl",
         )
     label = "Settings" if node.definition.offer is None else "Scale & Settings"
     return Branch(

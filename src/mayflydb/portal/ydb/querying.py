@@ -64,7 +64,9 @@ class YqlRunner:
             notes.append(QueryNote("Plan", msgspec.json.format(answer.plan, indent=2)))
         notes += [QueryNote("Warnings", issue.message) for issue in answer.warnings]
         names = [name for name, _ in first.columns]
-        return QueryAnswer(rows_of(first), _stats(answer), columns=names, notes=notes)
+        return QueryAnswer(
+            rows_of(first), _stats(answer), columns=names, notes=notes, done=_describe_done(answer, mode)
+        )
 
     async def _export(self, text: str) -> QueryAnswer:
         if (await self._ydb(self._database, text, mode="explain")).changes:
@@ -108,6 +110,17 @@ def _offset(text: str, position: Position | None) -> int | None:
     before = sum(len(line) + 1 for line in lines[: position.row - 1])
     within = lines[position.row - 1].encode("utf-8", "replace")[: position.column - 1]
     return before + len(within.decode("utf-8", "ignore"))
+
+
+def _describe_done(answer: Answer, mode: str) -> str:
+    """Say what a text that returns no result set has done; empty where it returns one."""
+    if answer.results:
+        return ""
+    if mode == "explain":
+        return "Nothing was executed."
+    tables = () if answer.stats is None else answer.stats.tables
+    changes = [f"{each.path}: {each.updates:,} written, {each.deletes:,} deleted." for each in tables]
+    return " ".join(["Done.", *changes, "The statements return no rows."])
 
 
 def _title(number: int, result: Result) -> str:
