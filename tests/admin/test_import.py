@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 
 from mayflydb.admin.cosmos_items import SYSTEM
 from mayflydb.admin.record_files import MAX_LINE, CsvLines, LineCutter, read_cell
+from mayflydb.admin.requests import ExportPage
 from mayflydb.admin.resource_files import read
 from mayflydb.cli.main import mayfly
 from mayflydb.embedded import RunningServer
@@ -241,3 +242,47 @@ def test_csv_is_read_as_the_library_reads_it(chance: random.Random) -> None:
     plain.read(b'"open\n')
     with pytest.raises(BadRequest, match="within quotes"):
         plain.end()
+
+
+@pytest.mark.parametrize("target", RECORDS)
+def test_all_records_come_as_lines(places: Http, target: str) -> None:
+    """As many as there are, whatever the size of a page."""
+    places.post("data/import", target=target, records=[*RECORDS[target], {**RECORDS[target][0], **ODD[target]}])
+    lines = {"accept": "application/x-ndjson"}
+    answer = places("GET", f"/_mayfly/data/export?target={target}&limit=3", **lines)
+    assert (answer.status, answer.headers["content-type"]) == (200, "application/x-ndjson")
+    whole = places.get(f"data/export?target={target}")["records"]
+    assert [json.loads(line) for line in answer.body.splitlines()] == whole and len(whole) == 8
+    first = places.get(f"data/export?target={target}&limit=3")
+    rest = places("GET", f"/_mayfly/data/export?{urlencode({'target': target, 'after': first['after']})}", **lines)
+    assert [json.loads(line) for line in rest.body.splitlines()] == whole[3:]
+    for query, status in (("limit=0", 400), ("page=1", 400)):
+        assert places("GET", f"/_mayfly/data/export?target={target}&{query}", **lines).status == status
+    assert places("GET", "/_mayfly/data/export?target=cosmos:shop/none", **lines).status == 404
+    places.post("reset")
+    places.post("apply", **PLACES)
+    empty = places("GET", f"/_mayfly/data/export?target={target}", **lines)
+    assert (empty.status, empty.body) == (200, b"")
+
+
+def test_an_export_that_ends_early_keeps_no_cursor(
+    places: Http, server: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places.post("data/import", target=COLLECTION, records=RECORDS[COLLECTION])
+    exports, pages = server._admin.exports, []
+    read_page = exports.page
+
+    async def note(wanted: ExportPage) -> dict[str, Any]:
+        pages.append(await read_page(wanted))
+        return pages[-1]
+
+    async def read_some() -> bytes:
+        lines = await exports.open_lines(ExportPage(COLLECTION, limit=2))
+        first = await anext(lines)
+        await lines.aclose()
+        return first
+
+    monkeypatch.setattr(exports, "page", note)
+    assert len(server._home.call(read_some()).splitlines()) == 2
+    gone = places("GET", f"/_mayfly/data/export?target={COLLECTION}&after={pages[0]['after']}")
+    assert gone.status != 200 and "cursor" in gone.json["detail"], gone

@@ -17,6 +17,13 @@ SYSTEM: Final = ("_rid", "_self", "_etag", "_attachments", "_ts")
 _REFUSALS: Final[Mapping[int, type[MayflyError]]] = {404: NotFound, 409: Conflict, 413: TooLarge, 429: Throttled}
 
 
+class _Page(msgspec.Struct, frozen=True):
+    Documents: list[msgspec.Raw]
+
+
+_decode_page = msgspec.json.Decoder(_Page).decode
+
+
 class CosmosItems:
     """Sends requests, and raises the errors that answers stand for."""
 
@@ -38,11 +45,13 @@ class CosmosItems:
         response = await self._wire(method, path, sent, headers)
         return response.status, _content_of(response, path)
 
-    async def page(self, path: Sequence[str], headers: Mapping[str, str]) -> tuple[list[dict[str, Any]], str | None]:
-        """Return a page of items, and the token of the next one; None: there is none."""
+    async def page(self, path: Sequence[str], headers: Mapping[str, str]) -> tuple[list[msgspec.Raw], str | None]:
+        """Return a page of items as they are stored, and the token of the next one; None: there is none."""
         response = await self._wire("GET", path, b"", headers)
-        found = _content_of(response, path)
-        return found["Documents"], dict(response.headers).get(b"x-ms-continuation", b"").decode() or None
+        if response.status >= 300:
+            _content_of(response, path)
+        found = _decode_page(response.body).Documents
+        return found, dict(response.headers).get(b"x-ms-continuation", b"").decode() or None
 
     async def write(
         self, container: Sequence[str], paths: Sequence[str], item: Mapping[str, Any], upsert: bool

@@ -1,11 +1,12 @@
 """Exports the records of one container, collection or table, page by page, by the requests of its front end.
 
-The client asks for each page, so the server holds one page at a time, and a client that is slow holds nothing.
+The server holds one page at a time, whether the client asks for each page or for a line of each record.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -23,6 +24,9 @@ from mayflydb.query.yql.answers import AnswerLimits
 from mayflydb.query.yql.key_paging import condition_behind, quote_name
 
 CONTINUATION: Final = "x-ms-continuation"
+
+TURN_RECORDS: Final = 16
+"""Records after which others run."""
 
 Page = tuple[list[Any], str | None]
 """Records, and the token of the next page; None: there is none."""
@@ -45,6 +49,31 @@ class RecordExport:
         now = formats.time(await self._engine.now())
         return {"now": now, "target": target.target, "records": records, "after": after}
 
+    async def open_lines(self, wanted: ExportPage) -> AsyncGenerator[bytes, None]:
+        """Return all records as JSON Lines, from `after` on. `limit`: the records of a page. Errors: those of the first page."""
+        return self._make_lines(wanted, await self.page(wanted))
+
+    async def _make_lines(self, wanted: ExportPage, page: dict[str, Any]) -> AsyncGenerator[bytes, None]:
+        try:
+            while True:
+                records = page["records"]
+                for start in range(0, len(records), TURN_RECORDS):
+                    yield b"".join(msgspec.json.encode(each) + b"\n" for each in records[start : start + TURN_RECORDS])
+                if page["after"] is None:
+                    return
+                page = await self.page(msgspec.structs.replace(wanted, after=page["after"]))
+        finally:
+            if page["after"] is not None:
+                await self._close(wanted.target, page["after"])
+
+    async def _close(self, name: str, after: str) -> None:
+        """Close what waits for the next page of an export that ends here."""
+        target, mongo = await self._targets.resolve_container(name), self._wires.mongo
+        if target.front_end.space == "mongo" and mongo is not None:
+            from bson import Int64
+
+            await mongo(target.database, {"killCursors": target.node.name, "cursors": [Int64(after)]})
+
     async def _read_items(self, target: ContainerTarget, limit: int, after: str | None) -> Page:
         headers = {"x-ms-max-item-count": str(limit)} | ({} if after is None else {CONTINUATION: after})
         path = ("dbs", target.database, "colls", target.node.name, "docs")
@@ -66,7 +95,12 @@ class RecordExport:
             more = {"getMore": Int64(after), "collection": name, "batchSize": limit}
             cursor = (await mongo(target.database, more))["cursor"]
             found = cursor["nextBatch"]
-        return [to_json(document) for document in found], str(cursor["id"]) if cursor["id"] else None
+        records = []
+        for number, document in enumerate(found):
+            if number % TURN_RECORDS == 0:
+                await asyncio.sleep(0)
+            records.append(to_json(document))
+        return records, str(cursor["id"]) if cursor["id"] else None
 
     async def _read_rows(self, target: ContainerTarget, limit: int, after: str | None) -> Page:
         ydb = self._wires.ydb

@@ -22,11 +22,11 @@ def from_json(document: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def to_json(document: Mapping[str, Any]) -> Any:
+def to_json(document: Mapping[str, Any]) -> msgspec.Raw:
     """Return a document as relaxed extended JSON."""
     from bson import json_util
 
-    return msgspec.json.decode(json_util.dumps(document, json_options=json_util.RELAXED_JSON_OPTIONS))
+    return msgspec.Raw(json_util.dumps(document, json_options=json_util.RELAXED_JSON_OPTIONS).encode())
 
 
 def stored_bytes(document: Mapping[str, Any]) -> bytes:

@@ -9,7 +9,7 @@ import msgspec
 
 from mayflydb.admin import answers as a
 from mayflydb.admin.events import Follow
-from mayflydb.admin.import_records import FORMS
+from mayflydb.admin.import_records import FORMS, JSON_LINES
 from mayflydb.admin.operations import Operation
 from mayflydb.admin.problems import CONTENT_TYPE, STATUS
 from mayflydb.admin.requests import LoginLinkWish, SnapshotName
@@ -122,6 +122,8 @@ def _describe(operation: Operation, shapes: Mapping[Any, Any], components: Mappi
         described["requestBody"] = _describe_body(shapes[operation.parameters], parameters, operation.example)
     if operation.uploads:
         described["requestBody"] = {"content": {OCTETS: {}}}
+    if operation.path == "data/export":
+        described["responses"]["200"]["content"][JSON_LINES] = {"schema": {"type": "string"}}
     if operation.file is not None:
         # These are the query of a request whose body is a file. Beside a document they are its members.
         query = _describe_query(components[operation.file.__name__], operation.path, {})

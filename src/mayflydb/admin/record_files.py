@@ -148,14 +148,24 @@ def _check_names(cells: list[str]) -> list[str]:
 
 def read_array(text: bytes) -> Iterator[FileRecord]:
     """Read a JSON array of objects, or one object."""
-    values = decode_json(text)
-    values = values if isinstance(values, list) else [values]
+    # Others get the interpreter between two records, and not while a whole array is decoded.
+    values = _split(text) if text.lstrip(b" \t\r\n").startswith(b"[") else [text]
     for number, value in enumerate(values, 1):
         place = f"record {number}"
         try:
-            yield FileRecord(place, check_object(value), len(text) // len(values) + 1)
+            yield FileRecord(place, check_object(decode_json(bytes(value))), len(bytes(value)))
         except BadRequest as error:
             raise BadRequest(f"{place}: {error.message}") from None
+
+
+def _split(text: bytes) -> list[msgspec.Raw]:
+    try:
+        return _decode_array(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadRequest(f"this is no JSON: {error}") from None
+
+
+_decode_array = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 def read_cell(cell: str) -> Any:

@@ -13,11 +13,12 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from mayflydb.admin.events import Follow
-from mayflydb.admin.import_records import FORMS, RecordImport
+from mayflydb.admin.export_records import RecordExport
+from mayflydb.admin.import_records import FORMS, JSON_LINES, RecordImport
 from mayflydb.admin.openapi import EVENT_STREAM, OCTETS, PEM, describe
 from mayflydb.admin.operations import Admin, Operation
 from mayflydb.admin.problems import CONTENT_TYPE, problem, problem_of
-from mayflydb.admin.requests import ImportFile
+from mayflydb.admin.requests import ExportPage, ImportFile
 from mayflydb.admin.snapshots import SnapshotControl
 from mayflydb.http.asgi import Streamed
 from mayflydb.model.errors import BadRequest, MayflyError, TooLarge
@@ -25,6 +26,8 @@ from mayflydb.model.errors import BadRequest, MayflyError, TooLarge
 T = TypeVar("T", bound=msgspec.Struct)
 
 Endpoint = Callable[[Request], Awaitable[Response]]
+
+EXPORT = "data/export"
 
 MAX_RECORDS_BODY = 512 * 1024
 MAX_OBJECTS = 10_000
@@ -60,6 +63,8 @@ def admin_routes(admin: Admin) -> list[BaseRoute]:
 
     def endpoint_of(operation: Operation) -> Endpoint:
         endpoint = _endpoint(operation)
+        if operation.path == EXPORT:
+            return _export_endpoint(admin.exports, endpoint)
         return _import_endpoint(admin.imports, endpoint) if operation.file is not None else endpoint
 
     return [
@@ -177,6 +182,18 @@ def _import_endpoint(imports: RecordImport, endpoint: Endpoint) -> Endpoint:
         return await endpoint(request)
 
     return answer
+
+
+def _export_endpoint(exports: RecordExport, endpoint: Endpoint) -> Endpoint:
+    """Return an endpoint that sends a page, or a line of each record to a client that accepts them."""
+
+    async def answer(request: Request) -> Response | Streamed:
+        if content_kind(request.headers.get("accept", "")) != JSON_LINES:
+            return await endpoint(request)
+        headers = ((b"content-type", JSON_LINES.encode()), (b"cache-control", b"no-store"))
+        return Streamed(200, headers, await exports.open_lines(_convert(request, ExportPage)))
+
+    return answer  # type: ignore[return-value]  # Starlette calls either with the request's scope.
 
 
 def _no_body(body: bytes) -> None:
