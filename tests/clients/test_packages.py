@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import tree_sitter
+import tree_sitter_c_sharp
 
 from clients.languages import PATIENCE, ROOT, TAIL, prepared
 from clients.outcomes import from_go, from_surefire
@@ -123,3 +125,34 @@ def test_the_packages_have_the_version_of_the_server() -> None:
     ):
         found = re.search(pattern, place.read_text(encoding="utf-8"))
         assert found and found[1] == __version__, place
+
+
+def test_the_source_for_dotnet_can_be_parsed() -> None:
+    parser = tree_sitter.Parser(tree_sitter.Language(tree_sitter_c_sharp.language()))
+    assert parser.parse(b"class Mayfly { int Purge( }").root_node.has_error
+    sources = sorted((PACKAGES / "dotnet").glob("[MT]*/*.cs"))
+    assert len(sources) >= 5
+    wrong = [path.name for path in sources if parser.parse(path.read_bytes()).root_node.has_error]
+    assert wrong == []
+
+
+OPERATIONS = (
+    *("seed", "snapshot", "restore", "deleteSnapshot", "snapshots", "reset", "purge", "expired", "events"),
+    *("preview", "forecast", "explain", "stats", "certificate"),
+)
+MOVES = ("now", "advance", "set", "freeze", "resume", "nextExpiry", "advanceToNextExpiry")
+DECLARED = {
+    "javascript": (r"^    {}\(", "index.d.ts"),
+    "go": (r"^func \(s \*Server\) {}\(", "*.go"),
+    "java": (r"^    public \S+ {}\(", "src/main/java/mayflydb/*.java"),
+    "dotnet": (r"^    public .*\b{}Async\(", "Mayfly/*.cs"),
+}
+
+
+@pytest.mark.parametrize("word", DECLARED)
+def test_the_packages_have_the_same_operations(word: str) -> None:
+    pattern, places = DECLARED[word]
+    source = "\n".join(path.read_text(encoding="utf-8") for path in sorted((PACKAGES / word).glob(places)))
+    upper = word in ("go", "dotnet")
+    names = [name[0].upper() + name[1:] if upper else name for name in OPERATIONS + MOVES]
+    assert [name for name in names if not re.search(pattern.format(name), source, re.MULTILINE)] == []

@@ -1,4 +1,5 @@
 using System.Diagnostics;
+using System.Runtime.CompilerServices;
 using System.Security.Cryptography.X509Certificates;
 using System.Text;
 using System.Text.Json.Nodes;
@@ -12,7 +13,6 @@ public sealed class Mayfly : IAsyncDisposable
     private const string Variable = "MAYFLY_COMMAND";
     private const int Tail = 4_000;
 
-    private static readonly string[][] Programs = [["mayfly"]];
     private static readonly string[] Serve =
     [
         "serve", "--memory", "--clock", "virtual", "-p", "0", "--mongo-port", "0", "--ydb-port", "0", "--stop-with-stdin",
@@ -20,26 +20,31 @@ public sealed class Mayfly : IAsyncDisposable
 
     private readonly Process _process;
     private readonly JsonNode _ready;
-    private readonly HttpClient _http = new();
+    private readonly Calls _calls;
+    private volatile bool _stopped;
 
-    private Mayfly(Process process, string ready)
+    private Mayfly(Process process, string ready, TimeSpan requestTimeout)
     {
         _process = process;
         _ready = JsonNode.Parse(ready)!;
+        _calls = new Calls(Admin, requestTimeout);
         Clock = new Clock(this);
     }
 
     /// <summary>
     /// Start a server, with further flags of <c>mayfly serve</c>, and return when each of its listeners answers. The program is
     /// that of the variable MAYFLY_COMMAND, or <c>mayfly</c> on the PATH. It ends with this process,
-    /// because its standard input does.
+    /// because its standard input does. Each call of the admin API may take <c>requestTimeout</c>, at first a minute.
     /// </summary>
     public static async Task<Mayfly> StartAsync(
-        DateTimeOffset? start = null, IEnumerable<string>? arguments = null, CancellationToken cancellation = default)
+        DateTimeOffset? start = null,
+        IEnumerable<string>? arguments = null,
+        TimeSpan? requestTimeout = null,
+        CancellationToken cancellation = default)
     {
         using var patience = CancellationTokenSource.CreateLinkedTokenSource(cancellation);
         patience.CancelAfter(TimeSpan.FromMinutes(1));
-        string[] clock = start is null ? [] : ["--clock-start", Format(start.Value)];
+        string[] clock = start is null ? [] : ["--clock-start", MayflyDb.Clock.Text(start.Value)];
         var process = Launch([.. Serve, .. clock, .. arguments ?? []]);
         var log = new StringBuilder();
         process.ErrorDataReceived += (_, line) =>
@@ -65,7 +70,7 @@ public sealed class Mayfly : IAsyncDisposable
         }
         if (ready is not null)
         {
-            return new Mayfly(process, ready);
+            return new Mayfly(process, ready, requestTimeout ?? TimeSpan.FromMinutes(1));
         }
         await process.WaitForExitAsync(patience.Token).ConfigureAwait(false);
         lock (log)
@@ -77,6 +82,7 @@ public sealed class Mayfly : IAsyncDisposable
     /// <summary>Stop the server.</summary>
     public async ValueTask DisposeAsync()
     {
+        _stopped = true;
         _process.StandardInput.Close();
         using var patience = new CancellationTokenSource(TimeSpan.FromSeconds(10));
         try
@@ -88,7 +94,7 @@ public sealed class Mayfly : IAsyncDisposable
             _process.Kill();
         }
         _process.Dispose();
-        _http.Dispose();
+        _calls.Dispose();
     }
 
     public Clock Clock { get; }
@@ -110,7 +116,7 @@ public sealed class Mayfly : IAsyncDisposable
     /// <summary>Make a handler that trusts this server's certificate, and no other authority.</summary>
     public async Task<HttpMessageHandler> CreateHandlerAsync()
     {
-        var pem = await _http.GetStringAsync($"{Admin}/cert").ConfigureAwait(false);
+        var pem = await CertificateAsync().ConfigureAwait(false);
         var authority = X509Certificate2.CreateFromPem(pem);
         return new HttpClientHandler
         {
@@ -125,150 +131,152 @@ public sealed class Mayfly : IAsyncDisposable
         };
     }
 
+    /// <summary>The certificate authority in PEM, for clients that use https.</summary>
+    public Task<string> CertificateAsync() => _calls.SendAsync(HttpMethod.Get, "cert");
+
     /// <summary>Delete everything and put the clock back to its start; with a target, delete that alone.</summary>
     public Task ResetAsync(string? target = null) => CallAsync(HttpMethod.Post, "reset", Scope(target));
 
     /// <summary>Purge what is due now, whatever the schedule, and return the number of records.</summary>
-    public async Task<int> PurgeAsync(string? target = null)
+    public async Task<long> PurgeAsync(string? target = null)
     {
         var answer = await CallAsync(HttpMethod.Post, "purge", Scope(target)).ConfigureAwait(false);
-        return answer["purged"]!.GetValue<int>();
+        return answer["purged"]!.GetValue<long>();
     }
+
+    /// <summary>Make what a resource document in a .json file describes. What is there with the same content stays.</summary>
+    public async Task<Seeded> SeedAsync(string path)
+    {
+        if (!path.EndsWith(".json", StringComparison.OrdinalIgnoreCase))
+        {
+            throw new ArgumentException(
+                $"SeedAsync reads .json files, and not {path}: mayfly apply reads TOML, YAML, YQL and folders", nameof(path));
+        }
+        // As it is: the numbers of a file may have more digits than those of a JsonNode.
+        var document = await File.ReadAllTextAsync(path).ConfigureAwait(false);
+        return Seeded.Of(JsonNode.Parse(await _calls.SendAsync(HttpMethod.Post, "apply", document).ConfigureAwait(false))!);
+    }
+
+    /// <summary>Make what a resource document describes. What is there with the same content stays.</summary>
+    public async Task<Seeded> SeedAsync(JsonObject document) =>
+        Seeded.Of(await CallAsync(HttpMethod.Post, "apply", document).ConfigureAwait(false));
+
+    /// <summary>Save everything that is stored, and the clock, in the place of a snapshot of that name. Snapshots outlive a reset.</summary>
+    public async Task<Snapshot> SnapshotAsync(string name = "snapshot") =>
+        Snapshot.Of(await CallAsync(HttpMethod.Put, SnapshotPath(name)).ConfigureAwait(false));
+
+    /// <summary>Replace everything by a snapshot, and return the clock to its instant.</summary>
+    public Task RestoreAsync(string name = "snapshot") => CallAsync(HttpMethod.Post, $"{SnapshotPath(name)}/restore");
+
+    public Task DeleteSnapshotAsync(string name = "snapshot") => CallAsync(HttpMethod.Delete, SnapshotPath(name));
+
+    public async Task<IReadOnlyList<Snapshot>> SnapshotsAsync()
+    {
+        var answer = await CallAsync(HttpMethod.Get, "snapshots").ConfigureAwait(false);
+        return answer["snapshots"]!.AsArray().Select(row => Snapshot.Of(row!)).ToList();
+    }
+
+    /// <summary>Count what is stored.</summary>
+    public async Task<Stats> StatsAsync() => Stats.Of(await CallAsync(HttpMethod.Get, "stats").ConfigureAwait(false));
 
     /// <summary>The records that age removed since the last reset, in the order of their purges.</summary>
     public async Task<IReadOnlyList<Expired>> ExpiredAsync(string? target = null)
     {
         var found = new List<Expired>();
-        var only = target is null ? "" : $"&target={Uri.EscapeDataString(target)}";
         for (long after = -1, next = 0; next != after;)
         {
             after = next;
-            var page = await CallAsync(HttpMethod.Get, $"events/expired?after={after}{only}").ConfigureAwait(false);
+            var path = Calls.WithQuery("events/expired", ("after", after), ("target", target));
+            var page = await CallAsync(HttpMethod.Get, path).ConfigureAwait(false);
             found.AddRange(page["events"]!.AsArray().Select(row => Expired.Of(row!)));
             next = page["last"]!.GetValue<long>();
         }
         return found;
     }
 
-    /// <summary>Call an operation of the admin API by its path below /_mayfly, and return its answer.</summary>
-    public async Task<JsonNode> CallAsync(HttpMethod method, string path, JsonObject? body = null)
+    /// <summary>
+    /// Events as they come, until the server is stopped: of these types (without them all but write), of one target, behind an expiry
+    /// event (0: with the first; null: from now on). A connection that breaks is opened again behind the last event, so that each
+    /// expiry comes once; one that breaks again before the server says anything new, throws.
+    /// </summary>
+    public async IAsyncEnumerable<Event> EventsAsync(
+        IEnumerable<string>? types = null,
+        string? target = null,
+        long? after = null,
+        [EnumeratorCancellation] CancellationToken cancellation = default)
     {
-        using var request = new HttpRequestMessage(method, $"{Admin}/{path}");
-        if (body is not null)
+        var names = types is null ? null : string.Join(',', types);
+        var path = Calls.WithQuery("events", ("types", names), ("target", target), ("after", after));
+        using var stream = new EventStream(_calls, path, () => _stopped);
+        while (await stream.NextAsync(cancellation).ConfigureAwait(false) is { } found)
         {
-            request.Content = new StringContent(body.ToJsonString(), Encoding.UTF8, "application/json");
+            yield return found;
         }
-        using var answer = await _http.SendAsync(request).ConfigureAwait(false);
-        var said = await answer.Content.ReadAsStringAsync().ConfigureAwait(false);
-        return answer.IsSuccessStatusCode
-            ? JsonNode.Parse(said)!
-            : throw new MayflyException((int)answer.StatusCode, said);
     }
 
-    internal static string Format(DateTimeOffset moment) => moment.UtcDateTime.ToString("yyyy-MM-ddTHH:mm:ss.ffffffZ");
+    /// <summary>
+    /// Count what a change of TTL settings would expire, and change nothing. The change has the members of the admin API:
+    /// <c>new JsonObject { ["default_ttl"] = 300 }</c>; a null is off, and -1 on without a default.
+    /// </summary>
+    public async Task<Preview> PreviewAsync(string target, JsonObject change)
+    {
+        var body = change.DeepClone().AsObject();
+        body["target"] = target;
+        return Preview.Of(await CallAsync(HttpMethod.Post, "ttl/preview", body).ConfigureAwait(false));
+    }
 
-    private static JsonObject Scope(string? target) => target is null ? [] : new JsonObject { ["target"] = target };
+    /// <summary>Count deadlines from now to a horizon.</summary>
+    public async Task<Forecast> ForecastAsync(TimeSpan horizon, int buckets = 60, string? target = null)
+    {
+        var span = MayflyDb.Clock.Text(horizon);
+        var path = Calls.WithQuery("ttl/forecast", ("horizon", span), ("buckets", buckets), ("target", target));
+        return Forecast.Of(await CallAsync(HttpMethod.Get, path).ConfigureAwait(false));
+    }
+
+    /// <summary>Tell when and why one record expires, or why it does not. Pk: the value of Cosmos DB's partition key.</summary>
+    public async Task<Explanation> ExplainAsync(string target, string id, JsonNode? pk = null)
+    {
+        var path = Calls.WithQuery("ttl/explain", ("target", target), ("id", id), ("pk", pk?.ToJsonString()));
+        return Explanation.Of(await CallAsync(HttpMethod.Get, path).ConfigureAwait(false));
+    }
+
+    /// <summary>Call an operation of the admin API by its path below /_mayfly, and return its answer.</summary>
+    public async Task<JsonNode> CallAsync(HttpMethod method, string path, JsonObject? body = null) =>
+        JsonNode.Parse(await _calls.SendAsync(method, path, body?.ToJsonString()).ConfigureAwait(false))!;
+
+    private static string SnapshotPath(string name) => $"snapshots/{Uri.EscapeDataString(name)}";
+
+    private static JsonObject Scope(string? target) =>
+        target is null ? new JsonObject() : new JsonObject { ["target"] = target };
 
     private static Process Launch(IEnumerable<string> arguments)
     {
         var named = Environment.GetEnvironmentVariable(Variable);
         var words = Regex.Matches(named ?? "", "\"[^\"]*\"|\\S+").Select(word => word.Value.Trim('"')).ToArray();
-        foreach (var program in words.Length > 0 ? [words] : Programs)
+        var program = words.Length > 0 ? words : ["mayfly"];
+        var start = new ProcessStartInfo(program[0])
         {
-            var start = new ProcessStartInfo(program[0])
-            {
-                RedirectStandardInput = true,
-                RedirectStandardOutput = true,
-                RedirectStandardError = true,
-            };
-            foreach (var argument in program.Skip(1).Concat(arguments))
-            {
-                start.ArgumentList.Add(argument);
-            }
-            start.Environment.Remove(Variable);
-            try
-            {
-                return Process.Start(start)!;
-            }
-            catch (System.ComponentModel.Win32Exception)
-            {
-                // Not on the PATH: the next one.
-            }
+            RedirectStandardInput = true,
+            RedirectStandardOutput = true,
+            RedirectStandardError = true,
+        };
+        foreach (var argument in program.Skip(1).Concat(arguments))
+        {
+            start.ArgumentList.Add(argument);
         }
-        throw new InvalidOperationException(
-            $"mayfly is not on the PATH: run \"pip install\" on a clone of Mayfly, or set {Variable} to the program");
+        start.Environment.Remove(Variable);
+        try
+        {
+            return Process.Start(start)!;
+        }
+        catch (System.ComponentModel.Win32Exception error)
+        {
+            throw new InvalidOperationException(
+                $"{program[0]} does not start: run \"pip install\" on a clone of Mayfly, or set {Variable} to the program", error);
+        }
     }
 
     private string Address(string protocol, string name) =>
         _ready[protocol]?[name]?.GetValue<string>()
         ?? throw new InvalidOperationException($"this server does not serve {protocol}");
-}
-
-/// <summary>The server's clock. A move returns when all that it makes due is purged.</summary>
-public sealed class Clock
-{
-    private readonly Mayfly _server;
-
-    internal Clock(Mayfly server) => _server = server;
-
-    public async Task<DateTimeOffset> NowAsync() => Moment((await ShowAsync().ConfigureAwait(false))["now"]!);
-
-    /// <summary>Move the clock through every deadline on the way.</summary>
-    public Task<Move> AdvanceAsync(TimeSpan by) => MoveAsync("advance", new JsonObject { ["by"] = $"{by.Ticks / 10}us" });
-
-    /// <summary>Move the clock to the next deadline, if there is one.</summary>
-    public Task<Move> AdvanceToNextExpiryAsync() => MoveAsync("advance", new JsonObject { ["to"] = "next-expiry" });
-
-    /// <summary>Move the clock to an instant. An earlier one is refused while anything newer is stored.</summary>
-    public Task<Move> SetAsync(DateTimeOffset to) =>
-        MoveAsync("set", new JsonObject { ["to"] = Mayfly.Format(to), ["force"] = true });
-
-    public Task FreezeAsync() => _server.CallAsync(HttpMethod.Post, "clock/freeze", []);
-
-    /// <summary>Let the clock tick.</summary>
-    public Task ResumeAsync() => _server.CallAsync(HttpMethod.Post, "clock/resume", []);
-
-    /// <summary>The next deadline; null: no record expires.</summary>
-    public async Task<DateTimeOffset?> NextExpiryAsync() =>
-        (await ShowAsync().ConfigureAwait(false))["next_expiry"] is { } due ? Moment(due) : null;
-
-    /// <summary>An instant after the year 9999 is the last that a DateTimeOffset has.</summary>
-    internal static DateTimeOffset Moment(JsonNode text)
-    {
-        var value = text.GetValue<string>();
-        return value.StartsWith("after", StringComparison.Ordinal)
-            ? DateTimeOffset.MaxValue
-            : DateTimeOffset.Parse(value, System.Globalization.CultureInfo.InvariantCulture);
-    }
-
-    private Task<JsonNode> ShowAsync() => _server.CallAsync(HttpMethod.Get, "clock");
-
-    private async Task<Move> MoveAsync(string how, JsonObject body)
-    {
-        var answer = await _server.CallAsync(HttpMethod.Post, $"clock/{how}", body).ConfigureAwait(false);
-        return new Move(
-            Moment(answer["now"]!), answer["expired"]?.GetValue<int>() ?? 0, answer["purged"]?.GetValue<int>() ?? 0);
-    }
-}
-
-/// <summary>What a move of the clock did: deadlines that it passed, and records that it purged.</summary>
-public sealed record Move(DateTimeOffset Now, int Expired, int Purged);
-
-/// <summary>One record that age removed. Reason: default, item, index or column.</summary>
-public sealed record Expired(
-    string Target, string Id, JsonNode? Pk, DateTimeOffset Due, DateTimeOffset PurgedAt, string Reason)
-{
-    internal static Expired Of(JsonNode row) => new(
-        row["target"]!.GetValue<string>(),
-        row["id"]!.GetValue<string>(),
-        row["pk"]?.DeepClone(),
-        Clock.Moment(row["due"]!),
-        Clock.Moment(row["purged_at"]!),
-        row["reason"]!.GetValue<string>());
-}
-
-/// <summary>A refusal of the admin API, with its problem document.</summary>
-public sealed class MayflyException(int status, string problem) : Exception($"{status}: {problem}")
-{
-    public int Status { get; } = status;
 }
