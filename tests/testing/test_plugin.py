@@ -202,6 +202,84 @@ def test_a_failure_shows_the_clock_and_who_died(run: pytest.Pytester) -> None:
     )
 
 
+def test_a_report_lists_the_last_ten_expiries(run: pytest.Pytester) -> None:
+    result = outcome(
+        run,
+        """
+        import pytest
+
+        ITEMS = [{"id": f"n{n:02}", "k": "k", "ttl": n} for n in range(1, 13)] + [{"id": "alive", "k": "k"}]
+        CONTAINER = {"id": "c", "partition_key": "/k", "default_ttl": -1, "items": ITEMS}
+
+        @pytest.fixture
+        def shop(mayfly):
+            mayfly.seed({"databases": [{"id": "d", "containers": [CONTAINER]}]})
+            mayfly.clock.advance(minutes=1)
+            assert mayfly.stats()["records"] == 0
+
+        def test_its_fixture_fails(shop):
+            pass
+
+        def test_without_a_server():
+            assert False
+        """,
+        errors=1,
+        failed=1,
+    )
+    told = [line for line in result.outlines if line.startswith("expired ")]
+    assert [line.split()[3] for line in told] == [f"n{n:02}" for n in range(3, 13)]
+    assert sum(line.startswith("cosmos:d/c: 1 records, 0 hidden") for line in result.outlines) == 1
+
+
+def test_a_report_without_a_server_does_not_end_the_run(run: pytest.Pytester) -> None:
+    result = outcome(
+        run,
+        """
+        import os, signal
+
+        def test_fails_with_its_server(mayfly):
+            os.kill(mayfly.announcement.pid, signal.SIGKILL)
+            assert False
+
+        def test_goes_on():
+            pass
+        """,
+        "--mayfly-mode",
+        "process",
+        failed=1,
+        passed=1,
+    )
+    result.stdout.fnmatch_lines(["the server could not be asked: *"])
+
+
+def test_cases_of_unittest_have_a_report_too(run: pytest.Pytester) -> None:
+    result = outcome(
+        run,
+        """
+        import unittest
+        from mayflydb.testing import MayflyMixin
+
+        class TestCarts(MayflyMixin, unittest.TestCase):
+            mayfly_start = "2026-01-01T00:00:00Z"
+
+            def test_fails(self):
+                self.mayfly.clock.advance(seconds=5)
+                self.fail()
+        """,
+        failed=1,
+    )
+    result.stdout.fnmatch_lines(["*- mayfly -*", "clock 2026-01-01T00:00:05Z"])
+
+
+@pytest.mark.parametrize(("name", "module"), [("cosmos", "azure.cosmos"), ("mongo", "pymongo"), ("ydb", "ydb")])
+def test_a_client_that_is_missing(
+    run: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, name: str, module: str
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    result = outcome(run, f"def test_skipped(mayfly_{name}): pass", "-rs", skipped=1)
+    result.stdout.fnmatch_lines(["*needs the vendor's client: pip install *"])
+
+
 MARKERS = [
     "mayfly",
     "mayfly('2026-01-01T00:00:00Z')",

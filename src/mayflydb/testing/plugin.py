@@ -22,6 +22,9 @@ LAST_EXPIRIES = 10
 CLOCK = pytest.StashKey[str]()
 """The clock of a test: virtual or system."""
 
+SERVER = pytest.StashKey["ServerHandle"]()
+"""The server of a test."""
+
 
 class _AsCompiled:
     """Finds Mayfly's modules before pytest does.
@@ -91,6 +94,7 @@ def mayfly(request: pytest.FixtureRequest, mayfly_server: ServerHandle) -> Serve
 
     marker = request.node.get_closest_marker("mayfly")
     given = {} if marker is None else _check_marker(request.node, marker)
+    request.node.stash[SERVER] = mayfly_server
     request.node.stash[CLOCK] = begin(mayfly_server, given)
     mayfly_server.seed(*(request.node.path.parent / each for each in as_files(given.get("seed"))))
     return mayfly_server
@@ -137,7 +141,8 @@ def mayfly_cosmos(mayfly: ServerHandle) -> Iterator[CosmosClient]:
 
 @pytest.fixture
 def mayfly_mongo(mayfly: ServerHandle) -> Iterator[MongoClient[dict[str, Any]]]:
-    """A client of pymongo's, connected."""
+    """A client of pymongo's, connected. The test is skipped if it is not installed."""
+    pytest.importorskip("pymongo", reason='needs the vendor\'s client: pip install "mayflydb[mongo]"')
     with mayfly.mongo.client() as client:
         yield client
 
@@ -163,18 +168,33 @@ def mayfly_env(mayfly: ServerHandle, monkeypatch: pytest.MonkeyPatch) -> dict[st
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add the clock, the counts and the last expiry events to the report of a failed test."""
+    """Add the clock, the counts and the last expiry events to the report of a test that failed, or whose fixture did."""
     report = yield
-    server = getattr(item, "funcargs", {}).get("mayfly")
-    if report.when == "call" and report.failed and server is not None:
-        if item.stash.get(CLOCK, None) == "system":
-            # The test's travel may be over: a look at the process's clock would show another state than the test has seen.
-            server.clock.freeze()
-        report.sections.append(("mayfly", _state(server)))
+    if report.when != "teardown" and report.failed and (found := _server_of(item)) is not None:
+        try:
+            shown = _describe_state(*found)
+        except Exception as error:  # noqa: BLE001 - a server that is gone is told of here; raised, it would end the whole run
+            shown = f"the server could not be asked: {error!r}"
+        report.sections.append(("mayfly", shown))
     return report
 
 
-def _state(server: ServerHandle) -> str:
+def _server_of(item: pytest.Item) -> tuple[ServerHandle, str] | None:
+    """Return the server of a test and its clock; None: the test has not asked for one."""
+    server = item.stash.get(SERVER, None)
+    if server is not None:
+        return server, item.stash.get(CLOCK, "virtual")
+    cases = sys.modules.get("mayflydb.testing.cases")
+    case = getattr(item, "cls", None)
+    if cases is None or case is None or not issubclass(case, cases.MayflyMixin) or not hasattr(case, "mayfly"):
+        return None
+    return case.mayfly, case.mayfly_clock
+
+
+def _describe_state(server: ServerHandle, clock: str) -> str:
+    if clock == "system":
+        # The test's travel may be over: a look at the process's clock would show another state than the test has seen.
+        server.clock.freeze()
     stats = server.stats()
     lines = [f"clock {stats['now']}"]
     lines += [
