@@ -126,6 +126,12 @@ FAULTS: tuple[tuple[str, str, Callable[[Path], Played]], ...] = (
 )  # fmt: skip
 
 
+def find_reason(error: Exception) -> str:
+    """Return the last line of an error's text: before it stand the frames of another process."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1][:200] if lines else type(error).__name__
+
+
 def play_faults() -> Iterator[Row]:
     """Play each fault in a directory of its own."""
     for name, promised, play in FAULTS:
@@ -136,7 +142,7 @@ def play_faults() -> Iterator[Row]:
                 yield Row(name, promised, held, measured)
             # A fault that this machine cannot play is a row as well.
             except (OSError, AssertionError, subprocess.SubprocessError, RuntimeError) as error:
-                yield Row(name, promised, None, f"NOT RUN: {type(error).__name__} {str(error)[:150]}")
+                yield Row(name, promised, None, f"NOT RUN: {find_reason(error)}")
 
 
 def play_hostile() -> Iterator[Row]:

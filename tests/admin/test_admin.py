@@ -161,6 +161,7 @@ def test_preview_agrees_with_what_then_happens(http: Http, sessions: ContainerPr
         "reappear_now": 0,
         "exact": True,
         "sample": ["s100"],
+        "notes": [],
     }
     assert len(list(sessions.read_all_items())) == 3
     assert http.post("ttl/preview", target=SESSIONS, default_ttl=None)["never"] == 3

@@ -366,3 +366,45 @@ def test_each_database_by_its_own_rules() -> None:
         for name, seconds, outcome in (("s", 5, 5), ("s", 6, 6), ("s", None, None), ("n", 5, 400)):
             answer = ask("set", name, default_ttl=seconds)
             assert answer == outcome if isinstance(answer, int) else answer["default_ttl"] == outcome
+
+
+def test_a_preview_notes_a_field_in_which_no_document_has_a_date(http: Http, plain: Collection[Any]) -> None:
+    def notes(**change: object) -> list[str]:
+        found: list[str] = http.post(
+            "ttl/preview", **{"target": "mongo:app.plain", "expire_after_seconds": 60, **change}
+        )["notes"]
+        return found
+
+    mistyped = ["no document of mongo:app.plain has a date in `att`"]
+    assert (notes(field="at"), notes(field="att")) == ([], mistyped)
+    # Beside another index, by which documents expire, it is seen as well.
+    plain.create_index("at", expireAfterSeconds=90)
+    assert (notes(field="att"), notes(field="at"), notes(index="at_1")) == (mistyped, [], [])
+    plain.drop_indexes()
+    plain.create_index("att", expireAfterSeconds=90)
+    assert (notes(field="att"), notes(index="att_1")) == (
+        mistyped,
+        ["no document of mongo:app.plain has a date for `att_1`"],
+    )
+    assert notes(field="att", expire_after_seconds=None) == []
+    plain.delete_many({})
+    assert notes(field="other") == []
+
+
+def test_the_end_of_the_expired_is_where_last_stays(http: Http, otps: Collection[Any]) -> None:
+    http.post("clock/advance", seconds=3600, sweep="now")
+    assert len(http.get("events/expired")["events"]) == 4
+    pages, after = [], 0
+    while True:
+        page = http.get(f"events/expired?after={after}&limit=2&target=mongo:app")
+        if page["last"] == after:
+            break
+        pages.append([row["id"] for row in page["events"]])
+        after = page["last"]
+    assert [len(ids) for ids in pages] == [2, 2]
+    # Events of others are read and left out: a page without any is not the end.
+    otps.database.client.other.things.create_index("at", expireAfterSeconds=0)
+    otps.database.client.other.things.insert_one({"at": NOW})
+    http.post("clock/advance", seconds=3600, sweep="now")
+    page = http.get(f"events/expired?after={after}&limit=2&target=mongo:app")
+    assert (page["events"], page["last"] > after) == ([], True)

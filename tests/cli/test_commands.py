@@ -509,7 +509,9 @@ def test_what_follows_is_shown_before_a_ttl_is_set(run: Run, server: AdminStub) 
     assert refused.exit_code == 4
     assert "Set index at_1 of mongo:a.b from off to 10 s? 2 of 5 would expire now, 3 within the hour." in refused.stderr
     assert [path for _, path, _ in server.asked] == ["/_mayfly/ttl/preview"]
-    server.answers["POST", "/_mayfly/ttl/preview"] = (200, {**AHEAD, "index": "at_1", "exact": False})
+    note = "no document of mongo:a.b has a date in `at`"
+    server.answers["POST", "/_mayfly/ttl/preview"] = (200, {**AHEAD, "index": "at_1", "exact": False, "notes": [note]})
+    assert f"Note: {note}\n" in run(*arguments).stderr
     assert "to 10 s? about 2 of about 5 would expire now, about 3 within" in run(*arguments).stderr
     assert json.loads(run(*arguments, "-y").stdout) == {"target": "mongo:a.b"}
     assert server.asked[-1] == (

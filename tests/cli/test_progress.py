@@ -21,9 +21,9 @@ Run = Callable[..., Result]
 
 NOW = {"now": "2030-01-01T00:00:00Z"}
 STATS = NOW | {"targets": {"cosmos:a/b": {"due": 200_000, "purged": 0}}, "exact": True}
-PREVIEW = {
+PREVIEW: dict[str, Any] = {
     "current": None, "proposed": 5, "exact": True, "expire_within": {"1h": 0}, "expire_now": 0, "records": 0,
-    "reappear_now": 0,
+    "reappear_now": 0, "notes": [],
 }  # fmt: skip
 LINE = {"kind": "line"}
 

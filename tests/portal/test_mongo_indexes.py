@@ -49,6 +49,16 @@ def test_what_a_preview_counts_is_purged(
         assert otps.count_documents({}) == len(ages) + 1 - expected
 
 
+def test_a_mistyped_field_is_noted(
+    visitor: Visitor, server: RunningServer, client: MongoClient[dict[str, Any]]
+) -> None:
+    client.app.otps.insert_one({"at": server.clock.now()})
+    sent = {"seconds": "60", "action": "preview"}
+    shown = visitor.post(f"{BASE}/indexes", {**sent, "field": "att"})
+    assert shown.text("mf-ttl-note") == "Note: no document of mongo:app.otps has a date in att."
+    assert "mf-ttl-note" not in visitor.post(f"{BASE}/indexes", {**sent, "field": "at"}).texts
+
+
 def test_indexes_are_made_changed_and_dropped(visitor: Visitor, client: MongoClient[dict[str, Any]]) -> None:
     client.app.otps.insert_one({"_id": 1})
     address = f"{BASE}/indexes"

@@ -306,6 +306,9 @@ class PreviewAnswer(Answer, frozen=True):
     reappear_now: Count
     exact: bool
     sample: list[str]
+    notes: Annotated[
+        list[str], Meta(description="What may be a mistake, such as a field in which no record has a date.")
+    ]
     index: str | UnsetType = UNSET
     statements: list[str] | UnsetType = UNSET
 

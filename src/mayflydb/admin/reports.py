@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -14,7 +14,8 @@ from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.count_budget import Allowance
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.expiry_counts import Forecast, edges_of
-from mayflydb.engine.proposals import Change
+from mayflydb.engine.previews import Preview
+from mayflydb.engine.proposals import Change, Proposal
 from mayflydb.engine.runs import last_run, next_run
 from mayflydb.engine.upcoming import schedule_of
 from mayflydb.expiry.deadline import earliest_expiry
@@ -109,6 +110,7 @@ class ExpiryReports:
             "exact": found.exact,
             **({"statements": proposal.statements} if proposal.statements else {}),
             "sample": [self._identity(container, record)[0] for record in found.sample],
+            "notes": _note_dates(container, change, proposal, found),
         }
 
     async def forecast(self, wanted: requests.Forecast) -> dict[str, Any]:
@@ -240,6 +242,22 @@ class ExpiryReports:
     def _describe_identity(self, container: ContainerTarget, record: Record) -> dict[str, Any]:
         id, pk = self._identity(container, record)
         return {"target": container.target, "id": id, "pk": pk}
+
+
+def _note_dates(container: ContainerTarget, change: Change, proposal: Proposal, found: Preview) -> list[str]:
+    """Return a note where no record has a date in the field of an index or column: its name may be mistyped."""
+    if change.seconds is None or not found.records:
+        return []
+    # Of one date rule alone, the records without a deadline are those without a date.
+    is_alone = len(proposal.rules) == 1 and proposal.rules[0].slot is not None
+    if (found.dated is None and not (is_alone and found.never >= found.records)) or found.dated:
+        return []
+    record = _RECORD_WORDS.get(container.target.partition(":")[0], "record")
+    where = f"in `{change.field}`" if change.field else f"for `{proposal.index}`"
+    return [f"no {record} of {'' if found.exact else 'a sample of '}{container.target} has a date {where}"]
+
+
+_RECORD_WORDS: Final = {"mongo": "document", "ydb": "row"}
 
 
 def _describe_expiries(events: list[Expiry], containers: Mapping[int, ContainerTarget]) -> list[dict[str, Any]]:

@@ -223,7 +223,9 @@ class ExpiryList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Expiry events above the number `after`."""
 
     after: Annotated[int, Meta(description="The number after which to begin: `last` of the page before.")] = 0
-    limit: Annotated[int, Meta(description="1 to 1000 events are read.")] = 1000
+    limit: Annotated[
+        int, Meta(description="1 to 1000 events are read; with `target` fewer of them may be listed, or none.")
+    ] = 1000
     target: Annotated[
         str | None,
         Meta(

@@ -174,6 +174,8 @@ def set_(ctx: click.Context, /, target: str, yes: bool, **wanted: Any) -> None:
     ahead = admin.post("ttl/preview", body)
     kind = "column" if _names_table(target) else "index"
     of = f"{kind} {ahead['index']} of {target}" if "index" in ahead else target
+    for note in ahead.get("notes", ()):
+        click.echo(f"Note: {note}", err=True)
     change = f"{of} from {_format_seconds(ahead['current'])} to {_format_seconds(ahead['proposed'])}"
     words = with_words(ahead)
     hour = words["expire_within"]["1h"]
@@ -220,7 +222,10 @@ def explain(ctx: click.Context, target: str, record_id: str, pk: str | None) -> 
 @output_option
 @click.pass_context
 def list_(ctx: click.Context, target: str | None) -> None:
-    """List the containers with default, counts and next expiry, and whether expiry is paused; -o wide shows more."""
+    """List the containers with default, counts and next expiry, and whether expiry is paused; -o wide shows more.
+
+    own_ttl and ignored_ttl count everything that is stored: also the hidden records, which have expired and wait for their purge.
+    """
     answer = admin_client(ctx).get("ttl", {"target": target} if target else {})
     paused = any(row["paused"] for row in answer["targets"])
     show(ctx, answer, answer["targets"], [_brief_row(row, paused) for row in answer["targets"]])

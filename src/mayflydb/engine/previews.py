@@ -23,7 +23,7 @@ class Preview(msgspec.Struct, frozen=True):
     `records`: visible now. `expire_now`: of those, hidden in the next request. `expire_within`: expired by then, including
     these. `own_ttl`: with a positive own ttl; `ignored`: with an invalid one; `never`: without a deadline. `reappear_now`:
     hidden, not yet purged, and visible again under the new rules. `sample`: some of the records that would expire at once.
-    `exact` False: the counts are estimates.
+    `dated`: with a date in the date index that is to be built; None: none is. `exact` False: the counts are estimates.
     """
 
     now: Instant
@@ -36,6 +36,7 @@ class Preview(msgspec.Struct, frozen=True):
     reappear_now: int
     sample: list[Record]
     exact: bool = True
+    dated: int | None = None
 
 
 class Tally:
@@ -50,6 +51,7 @@ class Tally:
     ) -> None:
         self._current, self._proposed, self._dated = current, proposed, dated
         self._ends = [now, *(now + span for span in HORIZONS.values())]
+        self._with_date = 0
         self._visible = self._own = self._ignored = self._never = self._reappear = 0
         self._expired = [0] * len(self._ends)
         self._sample: list[Record] = []
@@ -58,6 +60,7 @@ class Tally:
         """Count these records."""
         for stored in records:
             record = stored if self._dated is None else self._dated(stored)
+            self._with_date += record is not stored
             shown = visible_at(stored, self._current, self._ends[0])
             due = [due_at(record, self._proposed, end) for end in self._ends]
             self._visible += shown
@@ -82,6 +85,7 @@ class Tally:
             never=scale(self._never),
             reappear_now=scale(self._reappear),
             sample=self._sample,
+            dated=None if self._dated is None else scale(self._with_date),
         )
 
     def estimate(self, sample: RecordSample) -> Preview:
