@@ -174,6 +174,28 @@ def test_a_clock_that_ticks(server: RunningServer, mongo: MongoClient[dict[str, 
         assert mongo.app.otps.count_documents({}) == 0
 
 
+def test_requests_at_once_wait_for_one_walk(server: RunningServer) -> None:
+    with by_time_machine(START) as shift:
+        database = server.cosmos.client().create_database("shop")
+        items = database.create_container("sessions", PartitionKey("/k"), default_ttl=60)
+        found: list[str] = []
+
+        def look() -> None:
+            found.extend(item["id"] for item in items.read_all_items())
+
+        for turn in range(4):
+            for n in range(5):
+                items.create_item({"id": f"{turn}-{n}", "k": "k"})
+            shift(timedelta(seconds=60))
+            threads = [threading.Thread(target=look) for _ in range(6)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        assert found == []
+        assert len(server.events.expired) == 20
+
+
 def test_events_come_without_a_request(server: RunningServer) -> None:
     """The reaper looks at the process's clock as well."""
     sessions = {"id": "s", "partition_key": "/k", "default_ttl": 60, "items": [{"id": "s1", "k": "k"}]}

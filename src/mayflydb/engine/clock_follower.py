@@ -69,6 +69,9 @@ class ClockFollower:
 
     async def _go_back(self) -> None:
         newest = await newest_write(self._engine.reads, await self._containers())
+        if self._engine.time.clock is not self._clock:
+            # Stopped, or replaced, meanwhile.
+            return
         aim, now = self._clock.aim(), self._clock.now()
         if newest is None or newest <= aim < now:
             self._mover.roll_back(min(aim, now))
