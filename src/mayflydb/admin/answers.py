@@ -489,6 +489,7 @@ class Info(Answer, frozen=True):
     storage: str
     clock: ClockMode
     allow_time_travel: bool
+    access_log: str
     ports: Ports
     cosmos: CosmosAccess
     mongo: MongoAccess | None

@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "cert": ("mayflydb.cli.cert", "cert"),
     "token": ("mayflydb.cli.token", "token"),
     "metrics": ("mayflydb.cli.shell", "metrics"),
+    "logs": ("mayflydb.cli.logs", "logs"),
     "completion": ("mayflydb.cli.shell", "completion"),
 }
 

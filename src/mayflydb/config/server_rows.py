@@ -107,6 +107,14 @@ SERVER_ROWS: Final[Sequence[Row]] = (
         "debug|info|warning|error",
     ),
     Row(
+        "server.access_log",
+        ("--access-log",),
+        "off",
+        read.access_log,
+        "One line for each request of Cosmos DB, MongoDB and YDB: text or json on stderr, or JSON Lines in a file.",
+        "off|text|json|PATH",
+    ),
+    Row(
         "server.slow_request",
         ("--slow-request",),
         "1s",

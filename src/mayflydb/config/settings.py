@@ -48,6 +48,7 @@ class ServerSettings(msgspec.Struct, frozen=True):
     drop_in: bool
     log_format: Literal["auto", "text", "json"]
     log_level: Literal["debug", "info", "warning", "error"]
+    access_log: Literal["off", "text", "json"] | Path
     max_connections: int
 
     @property

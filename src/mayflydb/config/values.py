@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -222,6 +222,16 @@ def optional_host(value: Any) -> Advertised | None:
 
 def optional_path(value: Any) -> Path | None:
     return None if value == "" else Path(text(value)).expanduser().absolute()
+
+
+def access_log(value: Any) -> Literal["off", "text", "json"] | Path:
+    match text(value):
+        case "off" | "text" | "json" as named:
+            return named
+        case path if "/" in path or "." in path:
+            return Path(path).expanduser().absolute()
+        case _:
+            raise ValueError("off, text, json or the path of a file, with a / or a dot, is needed")
 
 
 def optional_time(value: Any) -> Instant | None:

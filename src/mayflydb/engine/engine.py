@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import msgspec
 
 from mayflydb.clock import monotonic_us
+from mayflydb.engine.access_log import AccessLog
 from mayflydb.engine.budgets import Budgets
 from mayflydb.engine.catalog import OWNER_MISSING, Node, Nodes
 from mayflydb.engine.commands import Command, Step, Written
@@ -190,6 +191,7 @@ class Engine:
         self.loop_watch = LoopWatch()
         self.slow_log = SlowLog(monotonic_us, None)
         self.requests = RequestCounts(monotonic_us)
+        self.access_log: AccessLog | None = None
         self.disk, self._kept = disk, kept
         self.meter = meter
         self.monitor = monitor

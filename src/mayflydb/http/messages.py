@@ -39,6 +39,10 @@ class Peer(Protocol):
     @property
     def turns(self) -> asyncio.Semaphore: ...
 
+    @property
+    def address(self) -> str:
+        """The client's address without a port."""
+
     def hold(self, request: Request, size: int) -> bool:
         """Charge bytes that are made for the answer, until it is sent. Return False, and charge none, if there is no room."""
 

@@ -64,6 +64,10 @@ HELP: dict[str, tuple[str, str]] = {
     "process_start_time_seconds": ("gauge", "When the process was started, in seconds since 1970."),
     "process_max_fds": ("gauge", "The most file descriptors that it may open."),
     "mayfly_slow_requests_total": ("counter", "Requests that took at least --slow-request; the log has each."),
+    "mayfly_access_log_dropped_total": (
+        "counter",
+        "Requests that are missing in the access log (--access-log): too many waited, or it could not be written.",
+    ),
     "mayfly_items": ("gauge", "Records that are visible."),
     "mayfly_ttl_default_seconds": ("gauge", "The default ttl; -1 without a default, absent while off."),
     "mayfly_ttl_backlog_items": ("gauge", "Records that are due and not yet purged."),
@@ -194,12 +198,13 @@ async def _queries(admin: Admin) -> list[Sample]:
 
 
 async def _loop(admin: Admin) -> list[Sample]:
-    watch = admin.engine.loop_watch
+    watch, accesses = admin.engine.loop_watch, admin.engine.access_log
     return [
         *show_histogram("mayfly_loop_delay_seconds", {}, watch.delays),
         ("mayfly_loop_delay_longest_seconds", {}, watch.longest / SECOND),
         ("mayfly_loop_stuck_total", {}, watch.stuck),
         ("mayfly_slow_requests_total", {}, admin.engine.slow_log.slow),
+        *([] if accesses is None else [("mayfly_access_log_dropped_total", {}, accesses.dropped)]),
     ]
 
 

@@ -6,7 +6,7 @@ import contextlib
 import os
 import platform
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from mayflydb.announcement import Announcement, without_password
 from mayflydb.clock import boot_us
@@ -50,6 +50,7 @@ class Endpoints:
             "storage": self._settings.storage.shown,
             "clock": clock_mode,
             "allow_time_travel": server.allow_time_travel,
+            "access_log": _place_of_access_log(server.access_log),
             "ports": self._ports(),
             "cosmos": self._account(cosmos),
             "mongo": None if mongo is None else _mongo_access(mongo),
@@ -135,3 +136,10 @@ def _process_age() -> float:
         started = int(after_name.split()[19]) / os.sysconf("SC_CLK_TCK")
         return max(0.0, boot_us() / SECOND - started)
     return 0.0
+
+
+def _place_of_access_log(setting: Literal["off", "text", "json"] | Path) -> str:
+    """Return `off`, `stderr`, or the path of the file."""
+    if isinstance(setting, Path):
+        return str(setting)
+    return "off" if setting == "off" else "stderr"

@@ -14,8 +14,9 @@ from mayflydb.admin.operations import EVENT_STREAMS, Admin
 from mayflydb.admin.targets import Targets
 from mayflydb.admin.wires import Wires
 from mayflydb.announcement import Announcement, StartFailed
-from mayflydb.clock import SystemClock, monotonic_us
+from mayflydb.clock import SystemClock, monotonic_us, wall_us
 from mayflydb.config.settings import QuerySettings, Settings
+from mayflydb.engine.access_log import AccessLog
 from mayflydb.engine.budgets import Budgets
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.expiry_events import EventLimits
@@ -36,6 +37,7 @@ from mayflydb.frontends.ydb.targets import YdbTargets
 from mayflydb.model.errors import MayflyError, OutOfSpace
 from mayflydb.model.instant import DAY, SECOND, Instant, Span
 from mayflydb.moving.copy import is_unfinished
+from mayflydb.serving.access_log import AccessWriter
 from mayflydb.serving.certificates import Authority, user_data_directory
 from mayflydb.serving.clocks import build_clock, trusted_host_clock
 from mayflydb.serving.drop_in import log_drop_in, publish_certificate
@@ -85,6 +87,7 @@ class Server:
         self._host_clock: Callable[[], SystemClock] = SystemClock
         self._reaping: asyncio.Task[None] | None = None
         self._front_ends: list[FrontEnd] = []
+        self._access: AccessWriter | None = None
         self._limits: SharedLimits
         self._began: Instant
         self.admin: Admin | None = None
@@ -153,6 +156,8 @@ class Server:
             await evaluators.finish()
         if self.admin is not None:
             self.admin.engine.loop_watch.stop()
+        if self._access is not None:
+            await asyncio.to_thread(self._access.close)
         if self._store is not None:
             await self._store.close()
 
@@ -236,10 +241,22 @@ class Server:
         except OutOfSpace as error:
             log.warning("the store was not tested, and is served for reads and deletes: %s", error)
         engine.slow_log = SlowLog(monotonic_us, settings.server.slow_request)
+        self._open_access_log(engine)
         self._reaping = asyncio.create_task(engine.reaper.run(), name="reaper")
         self._reaping.add_done_callback(_log_end_of_reaper)
         self._readiness.store = "ok"
         return engine
+
+    def _open_access_log(self, engine: Engine) -> None:
+        place = self._settings.server.access_log
+        if place == "off":
+            return
+        engine.access_log = AccessLog(wall_us, monotonic_us)
+        try:
+            self._access = AccessWriter(engine.access_log, place)
+        except OSError as error:
+            message = f"the access log {place} cannot be opened: {error.strerror}"
+            raise StartFailed(message, setting="server.access_log") from error
 
     async def _build(self, http: HttpPort, endpoints: Endpoints, engine: Engine) -> tuple[CosmosApp, Caller, Wires]:
         """Build the front ends over the engine. Return Cosmos DB's, its caller, and all callers."""

@@ -87,6 +87,12 @@ class OrderedConnection(Served, asyncio.Protocol, Generic[R, A, W]):
     def _check_deadline(self) -> None:
         """Abort when the client took too long, else set the timer again."""
 
+    @property
+    def address(self) -> str:
+        """The client's address without a port; empty where it has none."""
+        peer = self._transport.get_extra_info("peername")
+        return str(peer[0]) if peer else ""
+
     # --- the transport's calls -------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]

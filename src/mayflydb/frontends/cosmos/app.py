@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from itertools import count
 from urllib.parse import unquote
 
 from mayflydb.clock import wall_us
+from mayflydb.engine.access_log import AccessLog
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.slow_log import SlowLog
 from mayflydb.evaluation.stops import EvaluationStopped, TooManyEvaluations
@@ -56,6 +58,10 @@ OPTION_HEADERS = frozenset({INDEXING_DIRECTIVE, *INCLUDE_HEADERS.values()})
 """Headers besides the consistency level that Mayfly may have to refuse, or that select another command."""
 
 
+_CONTAINER = re.compile(rb"/(dbs/[^/]+(?:/colls/[^/]+)?)")
+"""The database and the container of a path, by names or by ids of resources."""
+
+
 class CosmosApp:
     """The HTTP handler of one account. `boot_id`: hexadecimal digits by which activity ids of processes differ."""
 
@@ -86,6 +92,8 @@ class CosmosApp:
             log.exception("a request failed: %s", http.method)
             response = _build_refusal(MayflyError("An internal error occurred."), activity_id, http)
         requests.count("cosmos", http.operation, response.status, began)
+        if (access_log := self._engine.access_log) is not None:
+            _note_access(access_log, http, activity_id, response, began)
         charge = (REQUEST_CHARGE, _format_charge(response.charge))
         headers = [*GATEWAY_HEADERS, (ACTIVITY_ID, activity_id), *response.headers, charge]
         if response.status < 300:
@@ -212,6 +220,15 @@ def _note_slow(slow_log: SlowLog, began: int, call: CosmosCall) -> None:
     place = "" if view is None else f" dbs/{view.database}/colls/{view.node.name}"
     read = f"{call.reads.records} items of {call.reads.size} bytes"
     slow_log.note(began, "cosmos", request.activity_id.decode("latin-1"), f"{request.method}{place}", read)
+
+
+def _note_access(access_log: AccessLog, http: HttpRequest, activity_id: bytes, response: Response, began: int) -> None:
+    client = "" if http.peer is None else http.peer.address
+    place = _CONTAINER.match(http.path)
+    # What lies behind the container is left out: ids of items may be personal data.
+    target = "" if place is None else place[1].decode("latin-1")
+    id = activity_id.decode("latin-1")
+    access_log.note("cosmos", id, http.operation, target, response.status, response.charge, began, client)
 
 
 def _decode_path(http: HttpRequest) -> str:

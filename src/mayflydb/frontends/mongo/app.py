@@ -39,6 +39,9 @@ log = logging.getLogger(__name__)
 _WAITING = frozenset({"getMore", "hello", "isMaster", "ismaster"})
 """Commands that may wait for something to happen."""
 
+_ON_COLLECTIONS = PRICED | {"create", "drop", "createIndexes", "dropIndexes", "listIndexes", "collMod"}
+"""Commands whose first argument is the name of a collection."""
+
 RAW_ARRAYS: Mapping[bytes, bytes] = {
     b"\x04documents\0": b"documents",
     b"\x04updates\0": b"updates",
@@ -139,9 +142,9 @@ class MongoApp:
             log.exception("a command was not answered: %s", next(iter(body), ""))
             return encode(_FAILED)
         finally:
-            self._end(connection, body, status, started_monotonic)
+            self._end(message, connection, body, status, started_monotonic)
 
-    def _end(self, connection: ConnectionState, body: Document, status: str, began: int) -> None:
+    def _end(self, message: Message, connection: ConnectionState, body: Document, status: str, began: int) -> None:
         """Count the command, and end what it holds."""
         name = next(iter(body), "")
         known = name if name in self.services.handlers else "unknown"
@@ -149,6 +152,10 @@ class MongoApp:
         ended = self.services.operations.current.pop(connection.id, None)
         if ended is not None and ended.evaluation is not None:
             ended.evaluation.end_turn()
+        if (access_log := self.services.engine.access_log) is not None:
+            units = None if ended is None else ended.charge
+            id = f"{connection.id}:{message.request}"
+            access_log.note("mongo", id, known, _target_of(name, body), status, units, began, connection.address)
 
     async def _split_large(
         self, message: Message, connection: ConnectionState
@@ -254,6 +261,15 @@ class MongoApp:
             raise Hangup from None
         answer = await self._handle(call, command)
         return add_fields(answer, added) if added else answer
+
+
+def _target_of(name: str, body: Document) -> str:
+    """Return the database and the collection of a command, for the access log. Names of users are left out."""
+    database = body.get("$db")
+    if not isinstance(database, str):
+        return ""
+    collection = body.get("collection" if name == "getMore" else name) if name in _ON_COLLECTIONS else None
+    return f"{database}.{collection}" if isinstance(collection, str) else database
 
 
 def _account(services: Services, call: Call) -> None:

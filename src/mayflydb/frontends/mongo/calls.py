@@ -60,7 +60,7 @@ class Call(msgspec.Struct, gc=False):
 
     `started_monotonic`: the host's monotonic microseconds at the start. `spent`: request units of reads and writes so far.
     `grants`: the units that budgets have granted. `payer`: (database, name) of the collection whose budget pays.
-    `throttled`: a budget refused a part of the command.
+    `throttled`: a budget refused a part of the command. `charge`: its price in request units, once it has ended.
 
     `size`: bytes of the command. `raw`: the command's document, if it is small. `costly`: compiling what it says may take long
     (`is_costly_message`); None: nothing has looked. `evaluation`: what it computes, once it does. `operation`: its id, once a
@@ -80,6 +80,7 @@ class Call(msgspec.Struct, gc=False):
     grants: Sequence[BudgetGrant] = ()
     payer: tuple[str, str] | None = None
     throttled: bool = False
+    charge: float | None = None
     size: int = 0
     evaluation: Evaluation | None = None
     operation: int = 0

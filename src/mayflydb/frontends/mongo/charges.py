@@ -75,6 +75,7 @@ def settle(services: Services, call: Call) -> None:
     total = sum(units.values())
     if not call.throttled:
         total = max(total, prices.MISS)
+    call.charge = total
     call.connection.last_priced = priced = PricedCommand(
         call.name, total, services.monotonic() - call.started_monotonic
     )

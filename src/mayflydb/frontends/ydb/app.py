@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.slow_log import SlowLog
 from mayflydb.frontends.ydb.accounts import DEFAULT_USER
-from mayflydb.frontends.ydb.calls import GrpcCall, ServedPort
+from mayflydb.frontends.ydb.calls import GrpcCall, ServedPort, address_of
 from mayflydb.frontends.ydb.commands.table import COMMANDS
 from mayflydb.frontends.ydb.errors import ANSWERED, LoginRequired, describe_error, internal_error
 from mayflydb.frontends.ydb.methods import Method
@@ -111,7 +111,7 @@ class YdbApp:
             status, issues = internal_error()
             return method.refuse(status, issues)
         finally:
-            self.services.engine.requests.count("ydb", (method.service, method.method), status, began)
+            self._count(method, status, began, metadata, call)
             if call is not None and slow_log.is_slow(began):
                 note_slow(slow_log, began, method.name, call)
 
@@ -139,10 +139,19 @@ class YdbApp:
             status, issues = internal_error()
             yield method.refuse(status, issues)
         finally:
-            self.services.engine.requests.count("ydb", (method.service, method.method), status, began)
+            self._count(method, status, began, metadata, call)
             # A stream without a query, such as that of a session, lasts as long as its client likes.
             if call is not None and call.row_counts and slow_log.is_slow(began):
                 note_slow(slow_log, began, method.name, call)
+
+    def _count(self, method: Method, status: str, began: int, metadata: CallMetadata, call: GrpcCall | None) -> None:
+        """Count a call that has ended, and note it in the access log."""
+        engine, operation = self.services.engine, (method.service, method.method)
+        engine.requests.count("ydb", operation, status, began)
+        if engine.access_log is not None:
+            database = "" if call is None else call.database
+            client = address_of(metadata.peer)
+            engine.access_log.note("ydb", metadata.trace, operation, database, status, None, began, client)
 
     async def admit(self, method: Method, metadata: CallMetadata) -> None:
         """Judge the ticket of a request before its message is taken. LoginRequired: the caller has to log in."""

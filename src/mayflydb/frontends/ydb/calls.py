@@ -42,5 +42,10 @@ class GrpcCall(msgspec.Struct, frozen=True):
 
     @property
     def address(self) -> str:
-        """The client's address without a port: `127.0.0.1`, `::1`. gRPC writes IPv6 as `ipv6:%5B::1%5D:40000`."""
-        return unquote(self.peer.partition(":")[2]).rpartition(":")[0].strip("[]")
+        """The client's address without a port: `127.0.0.1`, `::1`."""
+        return address_of(self.peer)
+
+
+def address_of(peer: str) -> str:
+    """Return the address of a peer without its port. gRPC writes IPv6 as `ipv6:%5B::1%5D:40000`."""
+    return unquote(peer.partition(":")[2]).rpartition(":")[0].strip("[]")
