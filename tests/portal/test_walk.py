@@ -127,18 +127,7 @@ STATES: dict[str, Callable[[Page], None]] = {
 
 
 @in_memory
-def test_axe_finds_nothing(filled: None, watched: Watched, axe: str) -> None:
-    page = watched.page(viewport=WIDE)
-    found = {}
-    for name, address in PAGES.items():
-        answer = page.goto(address)
-        assert answer is not None and answer.status == 200, name
-        found[name] = faults(page, axe)
-    assert {name: what for name, what in found.items() if what} == {}
-
-
-@in_memory
-def test_axe_finds_nothing_in_answers_to_forms(filled: None, watched: Watched, axe: str) -> None:
+def test_every_answer_to_a_form_is_for_everybody(filled: None, watched: Watched, axe: str) -> None:
     watched.expected = "Failed to load resource"
     page = watched.page(viewport=WIDE)
     found = {}
@@ -170,25 +159,27 @@ MISSED = "() => [...stops].filter((each) => !reached.has(each)).map((each) => ea
 UNSEEN = "() => [...hidden].map((each) => each.outerHTML.slice(0, 160))"
 
 
+def missed_stops(page: Page, part: str) -> list[str]:
+    """What Tab does not reach within a part of a page, or reaches without showing it."""
+    # A field for a date has a stop for each of its parts.
+    for _ in range(int(page.evaluate(STOPS, part)) + 8 * page.locator("[type=datetime-local]").count() + 2):
+        page.keyboard.press("Tab")
+    missed = [f"no stop: {each}" for each in page.evaluate(MISSED)]
+    return missed + [f"focus is not seen: {each}" for each in page.evaluate(UNSEEN)]
+
+
 @in_memory
-def test_tab_reaches_everything(filled: None, watched: Watched) -> None:
+def test_every_page_is_for_everybody(filled: None, watched: Watched, axe: str) -> None:
     page = watched.page(viewport=WIDE)
-    missed: dict[str, list[str]] = {}
+    found = {}
     for name, address in PAGES.items():
-        page.goto(address)
+        answer = page.goto(address)
+        assert answer is not None and answer.status == 200, name
         if page.locator("meta[name=mf-editor]").count() and page.locator("[data-language]").count():
             page.locator(".cm-editor").wait_for()
-        # What all pages have is gone through once. A field for a date has a stop for each of its parts.
-        for _ in range(
-            int(page.evaluate(STOPS, "" if name == "/" else "content"))
-            + 8 * page.locator("[type=datetime-local]").count()
-            + 2
-        ):
-            page.keyboard.press("Tab")
-        found = page.evaluate(MISSED) + [f"focus is not seen: {each}" for each in page.evaluate(UNSEEN)]
-        if found:
-            missed[name] = found
-    assert missed == {}
+        # What all pages have is gone through once.
+        found[name] = missed_stops(page, "" if name == "/" else "content") + faults(page, axe)
+    assert {name: what for name, what in found.items() if what} == {}
 
 
 @in_memory
