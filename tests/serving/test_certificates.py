@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import stat
+from datetime import UTC, datetime
 from pathlib import Path
 
+import freezegun
 import pytest
+import time_machine
 from cryptography import x509
 
 from mayflydb.clock import wall_us
@@ -66,7 +69,7 @@ def test_a_certificate_is_renewed_in_time(
     Authority(tmp_path).context()
     before, pem = leaf_of(tmp_path), (tmp_path / "ca.pem").read_bytes()
     later = wall_us() + days * DAY
-    monkeypatch.setattr(certificates, "wall_us", lambda: later)
+    monkeypatch.setattr(certificates, "host_us", lambda: later)
     Authority(tmp_path).context()
     assert (leaf_of(tmp_path) != before) is renewed
     assert (tmp_path / "ca.pem").read_bytes() == pem
@@ -95,3 +98,17 @@ def test_the_data_directory_follows_the_environment(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("HOME", str(tmp_path))
     assert user_data_directory({"XDG_DATA_HOME": "/x"}) == Path("/x/mayfly")
     assert user_data_directory({}) == tmp_path / ".local" / "share" / "mayfly"
+
+
+@pytest.mark.parametrize("trip", [datetime(2020, 1, 1, tzinfo=UTC), datetime(2060, 1, 1, tzinfo=UTC)])
+def test_a_trip_of_tests_changes_no_certificate(tmp_path: Path, trip: datetime) -> None:
+    """Clients of TLS go by the host's time, which time-machine and freezegun do not move."""
+    now = datetime.now(UTC)
+    with time_machine.travel(trip):
+        Authority(tmp_path).context()
+    made = leaf_of(tmp_path)
+    assert made.not_valid_before_utc < now < made.not_valid_after_utc
+    files = {place: place.read_bytes() for place in tmp_path.iterdir()}
+    with freezegun.freeze_time(trip):
+        Authority(tmp_path).context()
+    assert {place: place.read_bytes() for place in tmp_path.iterdir()} == files

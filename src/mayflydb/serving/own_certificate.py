@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from mayflydb.announcement import StartFailed
-from mayflydb.clock import wall_us
+from mayflydb.clock import host_us
 from mayflydb.config.settings import Settings
 from mayflydb.model.instant import to_datetime
 from mayflydb.serving.ports import read_password
@@ -193,7 +193,7 @@ def _names(certificate: Certificate) -> list[str]:
 
 def _check_time(certificate: Certificate, place: Path) -> None:
     # Clients compare with their own time. A virtual clock of the database has no part in this.
-    now, begin, end = to_datetime(wall_us()), certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    now, begin, end = to_datetime(host_us()), certificate.not_valid_before_utc, certificate.not_valid_after_utc
     if now >= end:
         raise _build_failure(f"the certificate in {place} has expired: it was valid until {end:%Y-%m-%d %H:%M} UTC")
     if now < begin:

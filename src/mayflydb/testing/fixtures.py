@@ -13,7 +13,9 @@ from weakref import WeakKeyDictionary
 import msgspec
 import pytest
 
+from mayflydb.clock import host_us
 from mayflydb.embedded import ServerHandle, serve
+from mayflydb.model.instant import to_datetime
 from mayflydb.testing.remote import ClockChoice, Mode, connect, spawn
 
 MODES: Final = ("thread", "process")
@@ -85,7 +87,9 @@ def start_server(config: pytest.Config, given: Mapping[str, Any]) -> Iterator[Se
     else:
         running = spawn() if choice.mode == "process" else serve(memory=True, port=0, clock="virtual")
     with running as server:
-        start = server.clock.now().replace(microsecond=0)
+        # A session may begin within a test's trip; its other tests begin at the host's time all the same.
+        now = server.clock.now() if choice.url is not None else to_datetime(host_us())
+        start = now.replace(microsecond=0)
         _BEGINNINGS[server] = Beginning(start, choice.seed, choice.clock, _elsewhere(choice))
         if choice.clock == "system":
             server.follow_process()
