@@ -58,7 +58,7 @@ JUNITS = ("5.10.5", "5.14.1")
 """The first and the last line of JUnit 5 that the package promises; its pom has JUnit 6."""
 
 RUNS = (
-    Package("javascript", PACKAGES / "javascript", ("npm", "test"), by_three_runners, 24),
+    Package("javascript", PACKAGES / "javascript", ("npm", "test"), by_three_runners, 25),
     Package(
         "go",
         PACKAGES / "go" / "example",
@@ -114,6 +114,12 @@ def test_the_package_in_its_own_runner(package: Package, tmp_path: Path) -> None
 def test_the_example_of_the_page_is_the_test(word: str) -> None:
     found = FENCED.search((PACKAGES / word / "README.md").read_text(encoding="utf-8"))
     assert found and found[1] == (PACKAGES / word / EXAMPLES[word]).read_text(encoding="utf-8")
+
+
+def test_the_example_of_the_documentation_is_a_test() -> None:
+    page = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
+    example = (PACKAGES / "javascript" / "test" / "code.test.mjs").read_text(encoding="utf-8")
+    assert f"```javascript\n{example}```" in page
 
 
 def test_the_packages_have_the_version_of_the_server() -> None:

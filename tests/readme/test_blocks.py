@@ -51,7 +51,7 @@ PATIENCE = 60.0
 
 README = ROOT / "README.md"
 PAGES = sorted((ROOT / "docs").glob("*.md"))
-SHOWN = frozenset({"text", "sql", "console", "go", "rust", "java"})
+SHOWN = frozenset({"text", "sql", "console", "go", "rust", "java", "javascript"})
 SERVES = re.compile(r"\b(?:make|mayfly) serve\b")
 STOP = "Stop the server"
 CLIENT = re.compile(r"^make serve|^pip install|localhost:")
