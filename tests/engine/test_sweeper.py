@@ -59,7 +59,7 @@ def test_a_container_that_cannot_be_purged_holds_up_no_other(site: Site, monkeyp
     def decide(nodes: Any, container: int, *rest: Any) -> Any:
         if container == stuck:
             tried.append(container)
-            return Outcome((), None)
+            return Outcome((), ())
         return (yield from purge_due(nodes, container, *rest))
 
     monkeypatch.setattr(sweeper, "purge_due", decide)

@@ -108,7 +108,7 @@ def rule_as_of_the_pick() -> Iterator[None]:
         rows[planned.container] = await self._store.read(LoadRow(planned.container))
         return await sweep(self, planned, limit, request)
 
-    def decide(nodes: Any, container: int, *rest: Any) -> Decision[None]:
+    def decide(nodes: Any, container: int, *rest: Any) -> Decision[tuple[Instant, ...]]:
         decision = purge_due(nodes, container, *rest)
         asked = decision.send(None)
         assert isinstance(asked, LoadRow)
@@ -117,7 +117,7 @@ def rule_as_of_the_pick() -> Iterator[None]:
             try:
                 answer = yield decision.send(answer)
             except StopIteration as end:
-                outcome: Outcome[None] = end.value
+                outcome: Outcome[tuple[Instant, ...]] = end.value
                 return outcome
 
     # Both for as long as the bug is planted: a sweep that is abandoned takes off a patch of its own at any later time.
