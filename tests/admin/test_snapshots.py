@@ -22,6 +22,7 @@ from mayflydb.cli.main import mayfly
 from mayflydb.clock import monotonic_us
 from mayflydb.embedded import RunningServer, serve
 from mayflydb.model.instant import SECOND
+from mayflydb.serving.stores import examine_file
 from served import START, Http, port_of
 
 YEAR = 365 * 86400
@@ -372,3 +373,20 @@ def test_the_command_writes_a_file_and_takes_one(http: Http, server: RunningServ
     assert sorted(each.name for each in tmp_path.iterdir()) == [place.name]
     for name in ("monday", "tuesday"):
         run("delete", name, "-y")
+
+
+def test_a_snapshot_of_more_pages_than_the_cache_has(file: Path) -> None:
+    """The copy writes pages as its cache overflows, and pages that come from the write-ahead log have no checksums yet."""
+    with serve(file, port=0, ydb_port=-1, clock="virtual", clock_start=START) as server:
+        http = Http(port_of(server))
+        with server.mongo.client() as client:
+            for start in range(0, 800, 400):
+                client.app.docs.insert_many([{"_id": n, "text": "x" * 3500} for n in range(start, start + 400)])
+                saved = http("PUT", "/_mayfly/snapshots/large")
+                assert saved.status == 200, saved.json
+            client.app.docs.delete_many({})
+            assert http("POST", "/_mayfly/snapshots/large/restore").status == 200
+        with server.mongo.client() as client:
+            assert client.app.docs.count_documents({}) == 800
+            assert client.app.docs.find_one({"_id": "none"}) is None
+    assert examine_file(file, lambda *_: None).sound

@@ -90,6 +90,15 @@ def open_copy(address: str, vfs: str | None = None, read_only: bool = False) -> 
     return connection
 
 
+def prepare_copy(connection: apsw.Connection) -> None:
+    """Write the first page of a copy that is still empty.
+
+    The VFS of page checksums computes them once it has seen a first page with room for them. A copy of more pages than fit into
+    the cache is written in any order: pages that came from the log, which have none, would get none before the first page.
+    """
+    connection.pragma("user_version", 1)
+
+
 def _apply(connection: apsw.Connection, demanded: Mapping[str, str | int]) -> None:
     for name, value in demanded.items():
         # A pragma that the file system refuses, such as journal_mode, keeps its old value without an error.

@@ -26,7 +26,7 @@ from mayflydb.model.instant import SECOND
 from mayflydb.model.snapshots import SavedSnapshot
 from mayflydb.store.interface import CatalogRow
 from mayflydb.store.sqlite.catalog import Catalog
-from mayflydb.store.sqlite.connection import open_copy
+from mayflydb.store.sqlite.connection import open_copy, prepare_copy
 from mayflydb.store.sqlite.damage import describe, is_damage
 from mayflydb.store.sqlite.schema import FORMAT
 from mayflydb.store.sqlite.space import is_full
@@ -432,6 +432,7 @@ class SqliteSnapshots:
         self._places.begin(UNFINISHED)
         copy = self._places.connect(UNFINISHED)
         try:
+            prepare_copy(copy)
             with copy.backup("main", source, "main") as backup:
                 backup.step(-1)
             # Of one file: a log beside it would not belong to a copy of the copy.
