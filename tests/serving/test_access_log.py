@@ -131,6 +131,7 @@ def test_clients_make_no_lines_of_their_own() -> None:
         "1970-01-01T00:00:00Z info    access: protocol=mongo activity_id=1:2 operation=a/b"
         r' target="x\n2030 status=ok \"\\ud800" status=error duration_ms=1.5'
     )
+    assert "activity_id" not in json_line(access._replace(id=""))
     assert json.loads(json_line(access))["target"] == 'x\n2030 status=ok "\\ud800'
 
 

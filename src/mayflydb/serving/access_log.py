@@ -130,7 +130,7 @@ def _members(access: AccessLine) -> dict[str, str | int | float]:
     operation = access.operation if isinstance(access.operation, str) else "/".join(access.operation)
     members: dict[str, str | int | float | None] = {
         "protocol": access.protocol,
-        "activity_id": _encodable(access.id),
+        "activity_id": _encodable(access.id) or None,
         "operation": operation,
         "target": _encodable(access.target) or None,
         "status": access.status,
