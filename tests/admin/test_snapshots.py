@@ -380,13 +380,13 @@ def test_a_snapshot_of_more_pages_than_the_cache_has(file: Path) -> None:
     with serve(file, port=0, ydb_port=-1, clock="virtual", clock_start=START) as server:
         http = Http(port_of(server))
         with server.mongo.client() as client:
-            for start in range(0, 800, 400):
-                client.app.docs.insert_many([{"_id": n, "text": "x" * 3500} for n in range(start, start + 400)])
+            for start in range(0, 2400, 1200):
+                client.app.docs.insert_many([{"_id": n, "text": "x" * 1000} for n in range(start, start + 1200)])
                 saved = http("PUT", "/_mayfly/snapshots/large")
                 assert saved.status == 200, saved.json
             client.app.docs.delete_many({})
             assert http("POST", "/_mayfly/snapshots/large/restore").status == 200
         with server.mongo.client() as client:
-            assert client.app.docs.count_documents({}) == 800
+            assert client.app.docs.count_documents({}) == 2400
             assert client.app.docs.find_one({"_id": "none"}) is None
     assert examine_file(file, lambda *_: None).sound
