@@ -99,4 +99,4 @@ def test_a_front_end_may_word_each_kind(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_is_documented(kind: str) -> None:
-    assert f"`{kind}`" in inspect.getdoc(Expired), "the docstring of Expired in embedded.py"  # type: ignore[operator]
+    assert f"`{kind}`" in inspect.getdoc(Expired), "the docstring of Expired in embedded/questions.py"  # type: ignore[operator]

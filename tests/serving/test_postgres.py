@@ -125,7 +125,7 @@ def test_a_real_clock_is_never_moved(postgres: Cluster) -> None:
             answer = http("POST", f"/_mayfly/{path}", body)
             assert (answer.status, answer.json["hint"]) == (
                 403,
-                "for tests, start with --clock virtual --allow-time-travel",
+                "for tests, serve with --clock virtual --allow-time-travel",
             )
         assert http.get("clock")["mode"] == "real"
         assert http.post("reset")["databases"] == 0

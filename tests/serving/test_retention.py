@@ -22,7 +22,15 @@ KEPT = 3
 def server() -> Iterator[RunningServer]:
     # One event more, of the test that a server makes of its store when it starts.
     with mayflydb.serve(
-        memory=True, clock="virtual", clock_start=START, event_limit=KEPT + 1, history_limit=KEPT
+        memory=True,
+        port=0,
+        mongo_port=0,
+        ydb_port=-1,
+        ydb_tls_port=-1,
+        clock="virtual",
+        clock_start=START,
+        event_limit=KEPT + 1,
+        history_limit=KEPT,
     ) as server:
         yield server
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,34 +14,23 @@ from mayflydb.admin.operations import EVENT_STREAMS, Admin
 from mayflydb.admin.targets import Targets
 from mayflydb.admin.wires import Wires
 from mayflydb.announcement import Announcement, StartFailed
-from mayflydb.clock import SystemClock, monotonic_us, wall_us
-from mayflydb.config.settings import QuerySettings, Settings
+from mayflydb.clock import monotonic_us, wall_us
+from mayflydb.config.settings import Settings
 from mayflydb.engine.access_log import AccessLog
-from mayflydb.engine.budgets import Budgets
 from mayflydb.engine.engine import Engine
-from mayflydb.engine.expiry_events import EventLimits
-from mayflydb.engine.housekeeping import Retention
-from mayflydb.engine.open import open_engine
-from mayflydb.engine.runs import PassSettings
-from mayflydb.engine.selftest import prove
-from mayflydb.engine.slow_log import SlowLog
-from mayflydb.engine.storage_sizes import StorageSizes
-from mayflydb.engine.throughput import ceiling
-from mayflydb.evaluation.evaluators import EvaluationLimits, Evaluators
 from mayflydb.frontends.cosmos.app import CosmosApp
 from mayflydb.frontends.cosmos.auth import Keys
 from mayflydb.frontends.cosmos.caller import Caller
 from mayflydb.frontends.cosmos.targets import CosmosTargets
 from mayflydb.frontends.mongo.targets import MongoTargets
 from mayflydb.frontends.ydb.targets import YdbTargets
-from mayflydb.model.errors import MayflyError, OutOfSpace
-from mayflydb.model.instant import DAY, SECOND, Instant, Span
-from mayflydb.moving.copy import is_unfinished
+from mayflydb.model.errors import MayflyError
+from mayflydb.model.instant import Instant
 from mayflydb.serving.access_log import AccessWriter
 from mayflydb.serving.certificates import Authority, user_data_directory
-from mayflydb.serving.clocks import build_clock, trusted_host_clock
 from mayflydb.serving.drop_in import log_drop_in, publish_certificate
 from mayflydb.serving.endpoints import Endpoints
+from mayflydb.serving.engines import RunningEngine
 from mayflydb.serving.http_gateway import Readiness
 from mayflydb.serving.http_port import HttpPort, build_cosmos
 from mayflydb.serving.keys import load_account_key
@@ -50,24 +39,17 @@ from mayflydb.serving.mongo_port import MongoPort, contracts
 from mayflydb.serving.own_certificate import load_own_certificate
 from mayflydb.serving.ports import require_package
 from mayflydb.serving.shared_limits import SharedLimits, build_limits
-from mayflydb.serving.stores import open_store
 from mayflydb.serving.tls import Certificates, TlsContext
 from mayflydb.serving.trust import Trust
 from mayflydb.serving.ydb_port import YdbPort
-from mayflydb.store.interface import Store
 
 if TYPE_CHECKING:
     from mayflydb.frontends.ydb.schemes.catalog import Schemes
 
 log = logging.getLogger("mayflydb.server")
 
-EVENT_RETENTION: Span = 7 * DAY
-
 GRACE_SECONDS = 10.0
 """Seconds that requests in work are given to finish."""
-
-COMPUTING_GRACE_SECONDS = 1.0
-"""Seconds that queries in work are given to compute."""
 
 
 class Server:
@@ -83,9 +65,7 @@ class Server:
         self._http: HttpPort | None = None
         self._mongo: MongoPort | None = None
         self._ydb: YdbPort | None = None
-        self._store: Store | None = None
-        self._host_clock: Callable[[], SystemClock] = SystemClock
-        self._reaping: asyncio.Task[None] | None = None
+        self._running = RunningEngine(settings)
         self._front_ends: list[FrontEnd] = []
         self._access: AccessWriter | None = None
         self._limits: SharedLimits
@@ -115,9 +95,10 @@ class Server:
         http.listen(self._data, self._readiness, self._tls.get, self._limits)
         endpoints = Endpoints(self._settings, self._key, http, self._mongo, self._ydb)
         try:
-            engine = await self._open_engine()
+            engine = await self._running.start(self._limits.quotas, partial(setattr, self._readiness, "store"))
         except MayflyError as error:
             raise StartFailed(str(error), setting="storage.url") from error
+        self._open_access_log(engine)
         cosmos, caller, wires = await self._build(http, endpoints, engine)
         # Before the ports are open: the first client finds what the seed makes.
         await self._seed(engine)
@@ -133,9 +114,7 @@ class Server:
     async def stop(self, grace: float = GRACE_SECONDS) -> None:
         """Let requests in work finish, then flush and close. Safe after a failed start."""
         # Requests are given time to finish. A query that still computes after that may take a minute: it gets an error.
-        evaluators = None if self.admin is None else self.admin.engine.evaluators
-        if evaluators is not None:
-            asyncio.get_running_loop().call_later(min(grace, COMPUTING_GRACE_SECONDS), evaluators.close)
+        self._running.limit_computing(grace)
         for front_end in self._front_ends:
             await front_end.close()
         if self.admin is not None:
@@ -144,22 +123,9 @@ class Server:
         for port in (self._http, self._mongo, self._ydb):
             if port is not None:
                 await port.close(grace)
-        if self._reaping is not None:
-            self._reaping.cancel()
-            await asyncio.wait([self._reaping])
-        if self.admin is not None:
-            await self.admin.engine.indexes.close()
-            self.admin.engine.evaluators.close()
-        if evaluators is not None:
-            evaluators.close()
-            # Generators that are not closed by then are reported by the interpreter, as it frees them.
-            await evaluators.finish()
-        if self.admin is not None:
-            self.admin.engine.loop_watch.stop()
         if self._access is not None:
             await asyncio.to_thread(self._access.close)
-        if self._store is not None:
-            await self._store.close()
+        await self._running.close()
 
     def _take_ports(self) -> HttpPort:
         """Bind the ports that are served. StartFailed names a port that cannot be bound; then no port stays bound."""
@@ -204,49 +170,6 @@ class Server:
         )
         return http
 
-    async def _open_engine(self) -> Engine:
-        """Open the store, test it, and start to purge. MayflyError or StartFailed if the store cannot be served."""
-        settings, ttl = self._settings, self._settings.ttl
-        opened = await open_store(settings.storage, alone=settings.clock.mode == "virtual")
-        self._store = opened.store
-        if await is_unfinished(opened.store):
-            # A store that is half filled would answer 404 for records that are still to come.
-            hint = "start the copy or import again: it goes on where it was"
-            raise StartFailed(
-                f"{settings.storage.shown} holds an unfinished copy", setting="storage.url", hint=hint, exit_code=4
-            )
-        self._host_clock = partial(trusted_host_clock, settings, opened)
-        self._readiness.store = "checking"
-        engine = await open_engine(
-            opened.store,
-            await build_clock(settings, opened),
-            ttl.sweep_interval,
-            opened.lease,
-            Budgets(ceiling) if settings.cosmos.throttling else None,
-            ttl.charge,
-            ttl.mongo_sweep_interval,
-            PassSettings(ttl.ydb_tick, ttl.ydb_retry_interval, ttl.ydb_removal),
-            opened.holds,
-            MongoTargets.space,
-            Evaluators(evaluation_limits(settings.queries)),
-            opened.disk,
-            retention_of(settings),
-            self._limits.quotas,
-            opened.kept,
-        )
-        engine.snapshots = opened.snapshots
-        engine.storage_sizes = StorageSizes(opened.sizes, monotonic_us)
-        try:
-            await prove(engine)
-        except OutOfSpace as error:
-            log.warning("the store was not tested, and is served for reads and deletes: %s", error)
-        engine.slow_log = SlowLog(monotonic_us, settings.server.slow_request)
-        self._open_access_log(engine)
-        self._reaping = asyncio.create_task(engine.reaper.run(), name="reaper")
-        self._reaping.add_done_callback(_log_end_of_reaper)
-        self._readiness.store = "ok"
-        return engine
-
     def _open_access_log(self, engine: Engine) -> None:
         place = self._settings.server.access_log
         if place == "off":
@@ -277,7 +200,7 @@ class Server:
             None if self._mongo is None else self._mongo.wire(engine, now),
             None if self._ydb is None else self._ydb.wire(),
         )
-        self.admin = Admin(engine, spaces, travel, shared, info, self._tls.ca_pem, self._host_clock, wires)
+        self.admin = Admin(engine, spaces, travel, shared, info, self._tls.ca_pem, self._running.host_clock, wires)
         if self._mongo is not None:
             front_end = self._front_end("mongo", "MongoDB's front end")
             await self._mongo.open(engine, now, self._limits, front_end)
@@ -353,25 +276,3 @@ def _certificates(settings: Settings, data: Path) -> Certificates:
     if own is not None:
         return own
     return Authority(data, (*settings.tls.names, *settings.server.advertised_names, *settings.server.bound_names))
-
-
-def evaluation_limits(queries: QuerySettings) -> EvaluationLimits:
-    """Return the limits of evaluations. If there are several threads, one client may use all but one of them."""
-    return EvaluationLimits(
-        threads=queries.threads,
-        per_client=max(1, queries.threads - 1),
-        memory=queries.memory,
-        seconds=queries.time_limit / SECOND,
-    )
-
-
-def retention_of(settings: Settings) -> Retention:
-    """Return the retention of events and histories. On a virtual clock, age counts only if it is set: tests move it by days."""
-    age = settings.ttl.event_retention
-    usual = EVENT_RETENTION if age is None else age
-    return Retention(EventLimits(settings.ttl.event_limit, usual, age), settings.storage.history_limit)
-
-
-def _log_end_of_reaper(task: asyncio.Task[None]) -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        log.critical("the reaper stopped: nothing is purged until the server is started again", exc_info=error)

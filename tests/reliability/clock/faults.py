@@ -93,7 +93,7 @@ class Machine:
             )
 
         with (
-            patch("mayflydb.serving.server.open_store", open_store),
+            patch("mayflydb.serving.engines.open_store", open_store),
             serve(**keywords, port=0, mongo_expiry="hide", ydb_hide_expired=True, sweep_interval="10ms") as server,
         ):
             yield server
