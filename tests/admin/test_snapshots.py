@@ -390,3 +390,21 @@ def test_a_snapshot_of_more_pages_than_the_cache_has(file: Path) -> None:
             assert client.app.docs.count_documents({}) == 2400
             assert client.app.docs.find_one({"_id": "none"}) is None
     assert examine_file(file, lambda *_: None).sound
+
+
+def test_what_is_restored_is_not_cleared_with_what_was_dropped(file: Path) -> None:
+    """The records of a dropped collection are removed in batches, of which the later ones come after the restore."""
+    with (
+        serve(file, port=0, ydb_port=-1, clock="virtual", clock_start=START) as server,
+        server.mongo.client() as client,
+    ):
+        http = Http(port_of(server))
+        server._admin.engine.reaper._housekeeping.batch = 5
+        client.app.docs.insert_many([{"_id": n} for n in range(1000)])
+        assert http("PUT", "/_mayfly/snapshots/one").status == 200
+        client.app.docs.drop()
+        assert http("POST", "/_mayfly/snapshots/one/restore").status == 200
+        server._home.call(server._admin.engine.reaper._housekeeping.clear_dropped())
+        assert sorted(found["_id"] for found in client.app.docs.find()) == [*range(1000)]
+        assert all(client.app.docs.find_one({"_id": n}) for n in range(0, 1000, 50))
+    assert examine_file(file, lambda *_: None).sound

@@ -175,6 +175,28 @@ def test_what_dies_during_a_round_is_left_to_the_next(store: Subject, chance: Ra
     check(store, container, living, [])
 
 
+def test_a_round_ends_when_the_tables_are_replaced(store: Subject, chance: Random) -> None:
+    """A restore brings records back to the ids that the round takes for purged."""
+    container = store.container("c")
+    fill(store, container, 6 * FEW, chance)
+    purge(store, container, 3 * FEW)
+    sqlite_store = sqlite(store)
+    step = sqlite_store._rounds._step
+
+    async def replace_then_step(work: Any) -> Any:
+        sqlite_store._rounds._step = step  # type: ignore[method-assign]
+        sqlite_store._transaction.stale.reload(sqlite_store._transaction.connection)
+        return await step(work)
+
+    sqlite_store._rounds._step = replace_then_step  # type: ignore[method-assign]
+    places = number(store, "directory")
+    with pytest.raises(directory_rounds.Replaced):
+        make_round(store, container)
+    assert number(store, "directory") == places
+    make_round(store, container)
+    assert number(store, "directory") == 6 * FEW and number(store, "purged") == 0
+
+
 def deciding(*changes: Change) -> Decision[None]:
     return Outcome(changes, None)
     yield

@@ -9,7 +9,7 @@ from mayflydb.engine.expiry_events import EventLimits, ExpiryEvents
 from mayflydb.engine.history import forget_old
 from mayflydb.engine.ordered_histories import OrderedHistories, has_kept_history
 from mayflydb.model.instant import MINUTE, Instant, Span
-from mayflydb.store.interface import ClearDropped, Count, Decision, DroppedContainers, Outcome, Store
+from mayflydb.store.interface import ClearDropped, Count, Decision, DroppedContainers, LoadRow, Outcome, Store
 
 INTERVAL: Span = MINUTE
 """The interval of looks for old lines. Histories are kept for minutes at least, so a look at each turn would find nothing."""
@@ -54,12 +54,15 @@ class Housekeeping:
         """Remove one batch; return the number of removed records or versions."""
 
         def decide() -> Decision[None]:
+            # A restore may have brought the container back.
+            if (yield LoadRow(container)) is not None:
+                return Outcome((), None)
             # Decided in the transaction: a drop may be committed after `kept` was read.
             history = not (yield from has_kept_history(container))
             return Outcome((ClearDropped(container, self.batch, history),), None)
 
         # As a sweep, so that user writes go first.
-        return (await self._store.write(decide, "sweep")).purged[0].records
+        return sum(purged.records for purged in (await self._store.write(decide, "sweep")).purged)
 
     async def forget_old(self, now: Instant) -> bool:
         """Remove lines of histories and expiry events that are no longer kept, at most once in an interval.

@@ -83,11 +83,14 @@ class StaleRecords:
         self.numbers = dict.fromkeys(containers_with_stale(connection), 1)
         self.since_step = 0
         """The records that were purged since it was last set to 0."""
+        self.reloads = 0
+        """The number of times that the tables were replaced: ids from before mean other records."""
         self.grown = asyncio.Event()
         self._pending: dict[int, int] = {}
 
     def reload(self, connection: apsw.Connection) -> None:
         """Count anew, after the tables were replaced."""
+        self.reloads += 1
         self._pending.clear()
         self.numbers.clear()
         self.numbers |= dict.fromkeys(containers_with_stale(connection), 1)
@@ -137,6 +140,10 @@ class Marks:
         self.map = bytes(self._map)
 
 
+class Replaced(MayflyError):
+    """The tables were replaced during a round, which ends."""
+
+
 class DirectoryRounds:
     """Makes rounds as they are due, one at a time. `submit` queues a write; `longest`: the most places of one step."""
 
@@ -148,6 +155,8 @@ class DirectoryRounds:
         self._left: dict[int, int] = {}
         """Container -> the records that its last round left, or an estimate before the first."""
         self._task: asyncio.Task[None] | None = None
+        self._reloads = 0
+        """Those of the stale records when the round began."""
 
     def start(self) -> None:
         """Make rounds on the running event loop until `close`."""
@@ -170,6 +179,8 @@ class DirectoryRounds:
                         await self.make_round(container)
                     else:
                         await self._count_living(container)
+                except Replaced:
+                    continue
                 except MayflyError as error:
                     # The disk may be full, or a page be damaged. The round begins anew after the next purge.
                     log.warning("stale places of container %d could not be removed: %s", container, error)
@@ -199,6 +210,7 @@ class DirectoryRounds:
 
     async def make_round(self, container: int) -> None:
         """Remove the stale places of a container. Errors: those of a write; the rest is left to the next round."""
+        self._reloads = self._stale.reloads
         marks = await self._collect(container)
         if marks is None:
             self._stale.numbers.pop(container, None)
@@ -219,6 +231,7 @@ class DirectoryRounds:
 
     async def _count_living(self, container: int) -> None:
         """Estimate the records that the last round would have left, where there was none."""
+        self._reloads = self._stale.reloads
         places = await self._step(partial(estimate_places, self._connection, container))
         self._left[container] = max(0, places - self._stale.numbers.get(container, 0))
 
@@ -251,6 +264,8 @@ class DirectoryRounds:
 
     async def _step(self, work: Callable[[], T]) -> T:
         def decide() -> Decision[T]:
+            if self._stale.reloads != self._reloads:
+                raise Replaced("the tables were replaced")
             return Outcome((), work())
             yield
 
