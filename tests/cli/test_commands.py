@@ -500,6 +500,23 @@ AHEAD = {
 }
 
 
+def test_a_preview_says_when_it_adds_an_index(run: Run, server: AdminStub) -> None:
+    said = "there is no TTL index _ts_1 yet; --field or --index names another one"
+    arguments = ("--url", server.url, "ttl", "preview", "mongo:a.b", "10")
+    for answer, expected in (
+        ({"index": "_ts_1"}, True),
+        ({"index": "_ts_1", "current": 60}, False),
+        ({"index": "_ts_1", "proposed": None}, False),
+        ({}, False),
+    ):
+        server.answers["POST", "/_mayfly/ttl/preview"] = (200, AHEAD | answer)
+        result = run(*arguments)
+        assert (said in result.stderr) == expected
+        assert json.loads(result.stdout) == AHEAD | answer
+    server.answers["POST", "/_mayfly/ttl/preview"] = (200, AHEAD | {"index": "at_1"})
+    assert run(*arguments, "--field", "at").stderr == ""
+
+
 def test_what_follows_is_shown_before_a_ttl_is_set(run: Run, server: AdminStub) -> None:
     """Without a terminal nobody can agree to it."""
     server.answers["POST", "/_mayfly/ttl/preview"] = (200, {**AHEAD, "index": "at_1"})

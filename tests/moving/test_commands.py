@@ -150,6 +150,9 @@ def test_what_is_served_is_not_moved(old: str, new: str, tmp_path: Path) -> None
     with serve(tmp_path / "new.db", port=0):
         for arguments in (("copy", new, "sqlite:///./another.db"), ("copy", old, new)):
             assert "new.db is in use" in run(*arguments).stderr
+        exported = run("data", "export", "--storage", new, str(tmp_path / "all.export"))
+        assert "new.db is in use" in exported.stderr
+        assert "data export FILE --target TARGET" in exported.stderr and "snapshot export NAME FILE" in exported.stderr
     assert not (tmp_path / "another.db").exists()
     # Its events and its time are those of another life.
     assert "new.db is not new: it has been served before" in run("copy", old, new).stderr

@@ -17,7 +17,7 @@ from mayflydb.cli.output import output_option, show
 from mayflydb.cli.progress import ProgressLine
 from mayflydb.config import StorageSettings
 from mayflydb.config.values import storage as storage_url
-from mayflydb.model.errors import MayflyError
+from mayflydb.model.errors import InUse, MayflyError
 from mayflydb.version import __version__
 
 if TYPE_CHECKING:
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 ReportProgress = Callable[[int, int], None]
 """A callback: the number of copied records, and that of all records."""
+WHILE_SERVED = (
+    "stop the server first; or, while it runs, `mayfly data export FILE --target TARGET` for one container,\n"
+    "`mayfly snapshot save NAME` and `mayfly snapshot export NAME FILE` for everything"
+)
 
 _storage = click.option(
     "--storage",
@@ -189,6 +193,8 @@ def _run_with_progress(what: str, work: Callable[[ReportProgress], Awaitable[Cop
             return asyncio.run(run())
         except StartFailed as failed:
             raise start_failure(failed) from failed
+        except InUse as error:
+            raise CommandFailed(str(error), hint=WHILE_SERVED) from error
         except MayflyError as error:
             raise CommandFailed(str(error)) from error
         except OSError as error:

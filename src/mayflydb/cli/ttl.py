@@ -150,7 +150,13 @@ def preview(ctx: click.Context, /, target: str, **wanted: Any) -> None:
     In a collection of MongoDB the default is that of the TTL index on _ts; --field or --index name another one. In a table of
     YDB it is that of the TTL column; --column names another one.
     """
-    show(ctx, admin_client(ctx).post("ttl/preview", _request_body(ctx, target, **wanted)))
+    body = _request_body(ctx, target, **wanted)
+    answer = admin_client(ctx).post("ttl/preview", body)
+    if "default_ttl" in body and "index" in answer and answer["current"] is None and answer["proposed"] is not None:
+        click.echo(
+            f"Note:  there is no TTL index {answer['index']} yet; --field or --index names another one", err=True
+        )
+    show(ctx, answer)
 
 
 @ttl.command("set")

@@ -89,6 +89,10 @@ class Unavailable(MayflyError):
     retryable = True
 
 
+class InUse(Unavailable):
+    """Another process or node has the store, and one of the two wants to be alone; nothing was done."""
+
+
 class OutOfSpace(Unavailable):
     """The disk of the store is full, or nearly so; nothing was done. Reads and deletes go on."""
 

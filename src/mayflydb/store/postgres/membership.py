@@ -26,7 +26,7 @@ from collections.abc import Awaitable, Callable
 import asyncpg
 
 from mayflydb.clock import boot_us
-from mayflydb.model.errors import MayflyError, Unavailable
+from mayflydb.model.errors import InUse, MayflyError, Unavailable
 from mayflydb.model.instant import SECOND, Instant, Span
 from mayflydb.store.postgres.connection import DATABASE_ERRORS, DEADLINE, connect, pause
 from mayflydb.store.postgres.processes import has_ended, own_process
@@ -87,10 +87,6 @@ _TAKE = (
 
 async def _tell_nothing() -> bool:
     return True
-
-
-class InUse(Unavailable):
-    """Another node uses the database, and one of the two wants to be alone."""
 
 
 class Membership:

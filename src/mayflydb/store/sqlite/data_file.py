@@ -20,7 +20,7 @@ import struct
 import sys
 from pathlib import Path
 
-from mayflydb.model.errors import Unavailable
+from mayflydb.model.errors import InUse, Unavailable
 from mayflydb.store.sqlite.log_origin import Origin, find_mismatch, origin_of_file, origin_of_log
 from mayflydb.store.sqlite.page_checksums import RESERVED_BYTES, RESERVED_OFFSET, VFS, load_checksums
 
@@ -198,8 +198,8 @@ def _lock_inode(path: Path, descriptor: int) -> bool:
     return True
 
 
-def _in_use(path: Path) -> Unavailable:
-    return Unavailable(f"{path} is in use by another Mayfly process")
+def _in_use(path: Path) -> InUse:
+    return InUse(f"{path} is in use by another Mayfly process")
 
 
 def _refuse_links(path: Path, descriptor: int) -> None:
