@@ -6,7 +6,10 @@ import asyncio
 import logging
 from threading import Event
 
+import pytest
+
 from mayflydb.evaluation.loop_watch import LoopWatch
+from mayflydb.serving import process
 
 
 def test_delays_are_counted() -> None:
@@ -45,3 +48,15 @@ def test_a_long_turn_is_logged_with_its_place() -> None:
     finally:
         logger.removeHandler(arrival)
     assert "hold_the_loop" in lines[0]
+
+
+def test_the_tidying_at_the_end_of_a_start_is_not_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start whose full collection takes long began its log with the collection's stack."""
+    done: list[str] = []
+    monkeypatch.setattr(process, "_freeze_start_objects", lambda: done.append("tidy"))
+    watch = LoopWatch()
+    monkeypatch.setattr(watch, "log_long_turns", lambda: done.append("watch"))
+    process._finish_start(watch)
+    assert done == ["tidy", "watch"]
+    process._finish_start(None)
+    assert done == ["tidy", "watch", "tidy"]

@@ -16,6 +16,7 @@ from typing import Final, NoReturn
 from mayflydb.announcement import Announcement, StartFailed
 from mayflydb.clock import VirtualClock
 from mayflydb.config.settings import Settings
+from mayflydb.evaluation.loop_watch import LoopWatch
 from mayflydb.evaluation.memory import keep_large_blocks_apart
 from mayflydb.model.instant import Instant
 from mayflydb.serving.logs import configure
@@ -97,9 +98,7 @@ async def _serve(settings: Settings, announcer: Callable[[Announcement], None]) 
             announcement = starting.result()
             announcer(announcement)
             manager.ready(f"serving {announcement.storage}")
-            if server.admin is not None:
-                server.admin.engine.loop_watch.log_long_turns()
-            _freeze_start_objects()
+            _finish_start(None if server.admin is None else server.admin.engine.loop_watch)
             await stop_requested
     finally:
         manager.stopping()
@@ -138,6 +137,13 @@ def _exit_at_once() -> NoReturn:
 def _virtual_now(server: Server) -> Instant | None:
     clock = None if server.admin is None else server.admin.engine.time.clock
     return clock.now() if isinstance(clock, VirtualClock) else None
+
+
+def _finish_start(watch: LoopWatch | None) -> None:
+    """Tidy up after the start, and only then log turns of the event loop that take long: the tidying is one."""
+    _freeze_start_objects()
+    if watch is not None:
+        watch.log_long_turns()
 
 
 def _freeze_start_objects() -> None:

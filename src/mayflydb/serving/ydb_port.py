@@ -166,7 +166,8 @@ class YdbPort:
         assert self._front_end is not None
         for each in self._listening:
             each.open(self._front_end, self._limits(shared, each), shared)
-        log.info("YDB's clients are served on %s", self.endpoint)
+        secure = "" if None in (self.address, self.tls_address) else f", with TLS on grpcs://{self.tls_address}"
+        log.info("YDB's clients are served on %s%s", self.endpoint, secure)
 
     def _limits(self, shared: SharedLimits, port: Listening) -> ListenerLimits:
         return ListenerLimits(
