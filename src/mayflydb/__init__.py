@@ -8,8 +8,9 @@ from mayflydb.version import __version__
 
 if TYPE_CHECKING:
     from mayflydb.embedded import serve
+    from mayflydb.embedded.databases import open_database as open  # noqa: A004 - as gzip.open and shelve.open
 
-__all__ = ["__version__", "serve"]
+__all__ = ["__version__", "open", "serve"]
 
 
 def __getattr__(name: str) -> object:
@@ -18,4 +19,8 @@ def __getattr__(name: str) -> object:
         from mayflydb.embedded import serve
 
         return serve
+    if name == "open":
+        from mayflydb.embedded.databases import open_database
+
+        return open_database
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,12 +9,27 @@ import msgspec
 
 from mayflydb.admin.wires import Cosmos
 from mayflydb.http.messages import Response
-from mayflydb.model.errors import BadRequest, Conflict, MayflyError, NotFound, Throttled, TooLarge, Unavailable
+from mayflydb.model.errors import (
+    BadRequest,
+    Conflict,
+    MayflyError,
+    NotFound,
+    PreconditionFailed,
+    Throttled,
+    TooLarge,
+    Unavailable,
+)
 
 SYSTEM: Final = ("_rid", "_self", "_etag", "_attachments", "_ts")
 """Members that the service adds to an item."""
 
-_REFUSALS: Final[Mapping[int, type[MayflyError]]] = {404: NotFound, 409: Conflict, 413: TooLarge, 429: Throttled}
+_REFUSALS: Final[Mapping[int, type[MayflyError]]] = {
+    404: NotFound,
+    409: Conflict,
+    412: PreconditionFailed,
+    413: TooLarge,
+    429: Throttled,
+}
 
 
 class _Page(msgspec.Struct, frozen=True):
@@ -51,6 +66,14 @@ class CosmosItems:
         if response.status >= 300:
             _content_of(response, path)
         found = _decode_page(response.body).Documents
+        return found, dict(response.headers).get(b"x-ms-continuation", b"").decode() or None
+
+    async def query(
+        self, path: Sequence[str], body: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> tuple[list[Any], str | None]:
+        """Run a query, and return a page of its results and the token of the next one; None: there is none."""
+        response = await self._wire("POST", path, msgspec.json.encode(body), headers)
+        found = _content_of(response, path)["Documents"]
         return found, dict(response.headers).get(b"x-ms-continuation", b"").decode() or None
 
     async def write(

@@ -16,21 +16,21 @@ class Home:
     """The event loop of a server or database, from other threads."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+        self.loop = loop
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the loop and wait for its result; its exceptions are raised here.
 
         RuntimeError if the loop has ended.
         """
-        if self._loop.is_closed():
+        if self.loop.is_closed():
             work.close()
             raise RuntimeError("the server has ended")
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result()
 
     def call_soon(self, function: Callable[[], object]) -> None:
         """Call a function on the loop soon, from any thread."""
-        self._loop.call_soon_threadsafe(function)
+        self.loop.call_soon_threadsafe(function)
 
 
 class LoopThread(Generic[R]):

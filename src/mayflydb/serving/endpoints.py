@@ -6,7 +6,7 @@ import contextlib
 import os
 import platform
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from mayflydb.announcement import Announcement, without_password
 from mayflydb.clock import boot_us
@@ -19,18 +19,21 @@ from mayflydb.serving.mongo_port import MongoPort
 from mayflydb.serving.ydb_port import YdbPort
 from mayflydb.version import __version__
 
+WITHOUT_PORT: Final = "http://localhost"
+"""The address that links of a database without ports begin with."""
+
 
 class Endpoints:
-    """The addresses of one server. `mongo`, `ydb`: None if that protocol is not served."""
+    """The addresses of one server. `http`, `mongo`, `ydb`: None where that port is not served."""
 
     def __init__(
-        self, settings: Settings, key: AccountKey, http: HttpPort, mongo: MongoPort | None, ydb: YdbPort | None
+        self, settings: Settings, key: AccountKey, http: HttpPort | None, mongo: MongoPort | None, ydb: YdbPort | None
     ) -> None:
         self._settings = settings
         self._key = key
-        self._http = http.endpoint
-        self._either_scheme = not http.requires_tls
-        self._aliases = http.alias_addresses
+        self._http = WITHOUT_PORT if http is None else http.endpoint
+        self._either_scheme = http is None or not http.requires_tls
+        self._aliases = {} if http is None else http.alias_addresses
         self._mongo = mongo
         self._ydb = ydb
 
@@ -105,7 +108,7 @@ class Endpoints:
     def _ports(self) -> dict[str, int]:
         mongo, ydb = self._mongo, self._ydb
         addresses = {
-            "http": self._http,
+            "http": None if self._http == WITHOUT_PORT else self._http,
             "mongo": None if mongo is None else mongo.address,
             "ydb": None if ydb is None else ydb.address,
             "ydb_tls": None if ydb is None else ydb.tls_address,

@@ -78,7 +78,7 @@ class HttpPort:
         """Let requests through to Cosmos DB's front end, and to the admin API, metrics and pages."""
         assert self._gateway is not None
         page, drop_in = _page(self._settings), self._settings.drop_in
-        web = _load_web_app_once(admin, wires, None if drop_in is None or drop_in.pages else page)
+        web = load_web_app_once(admin, wires, None if drop_in is None or drop_in.pages else page)
         self._gateway.open(cosmos, web, admin.maintenance.health, page)
 
     def checks(self, caller: Caller, trusted: Trust | None) -> list[ListenerCheck]:
@@ -147,7 +147,7 @@ def _bind_aliases(settings: Settings) -> dict[str, list[socket.socket]]:
     return {name: bind_alias(settings.server.host, port, name) for name, port in ports.items()}
 
 
-def _load_web_app_once(admin: Admin, wires: Wires, page: str | None) -> Callable[[], Handler]:
+def load_web_app_once(admin: Admin, wires: Wires, page: str | None) -> Callable[[], Handler]:
     apps: list[Handler] = []
 
     # Importing Starlette takes time and memory that a server without requests for it does not spend.

@@ -94,7 +94,7 @@ def wait_for(server: RunningServer, condition: Callable[[Evaluators], bool]) -> 
 @contextmanager
 def probe(server: RunningServer) -> Iterator[list[float]]:
     """The seconds by which a task on the server's event loop is late."""
-    loop = server._home._loop
+    loop = server._home.loop
     late: list[float] = []
 
     def tick(due: float | None) -> None:

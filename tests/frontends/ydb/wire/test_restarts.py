@@ -57,7 +57,7 @@ def test_many_servers_one_after_the_other_leave_nothing_behind(monkeypatch: pyte
     others = _apps()
     for _ in range(8):
         with serve(memory=True, port=0, mongo_port=-1) as server:
-            assert server._home._loop.__class__.__module__.startswith(loop)
+            assert server._home.loop.__class__.__module__.startswith(loop)
             asked(server)
             asyncio.run(several(server))
         del server
