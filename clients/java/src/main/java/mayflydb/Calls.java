@@ -1,8 +1,6 @@
 package mayflydb;
 
-import java.io.BufferedReader;
 import java.io.IOException;
-import java.io.InputStreamReader;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
 import java.net.URI;
@@ -47,13 +45,13 @@ final class Calls {
         return answer.body();
     }
 
-    /** Open a stream of text. */
-    BufferedReader open(String path, Map<String, String> headers) {
+    /** Open a stream of bytes. */
+    InputStream open(String path, Map<String, String> headers) {
         HttpRequest.Builder request = HttpRequest.newBuilder(URI.create(base + "/" + path));
         headers.forEach(request::header);
         var answer = await("GET", path, http.sendAsync(request.build(), HttpResponse.BodyHandlers.ofInputStream()));
         if (answer.statusCode() == 200) {
-            return new BufferedReader(new InputStreamReader(answer.body(), StandardCharsets.UTF_8));
+            return answer.body();
         }
         try (InputStream body = answer.body()) {
             throw refusal(answer.statusCode(), new String(body.readAllBytes(), StandardCharsets.UTF_8));

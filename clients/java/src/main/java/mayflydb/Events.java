@@ -3,7 +3,10 @@ package mayflydb;
 import java.io.BufferedReader;
 import java.io.EOFException;
 import java.io.IOException;
+import java.io.InputStream;
+import java.io.InputStreamReader;
 import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Map;
 import java.util.Optional;
@@ -26,7 +29,8 @@ public final class Events implements AutoCloseable {
     private final BooleanSupplier stopped;
     private final BlockingQueue<Object> queue = new ArrayBlockingQueue<>(WAITING);
     private final Thread reader = new Thread(this::read, "mayfly-events");
-    private volatile BufferedReader lines;
+    private volatile InputStream body;
+    private BufferedReader lines;
     private volatile boolean closed;
     private String last;
     private boolean heard = true;
@@ -72,7 +76,8 @@ public final class Events implements AutoCloseable {
         closed = true;
         reader.interrupt();
         try {
-            lines.close();
+            // Not the reader: it is locked while it waits for a line.
+            body.close();
         } catch (IOException alreadyBroken) {
             // Nothing is left to close.
         }
@@ -93,7 +98,7 @@ public final class Events implements AutoCloseable {
     /** Read events until the connection breaks, and open it again. */
     private void follow() throws IOException {
         try {
-            while (true) {
+            while (!closed) {
                 Event event = frame();
                 if (event != null) {
                     put(event);
@@ -109,15 +114,20 @@ public final class Events implements AutoCloseable {
             if (!heard) {
                 throw broken;
             }
-            lines.close();
+            body.close();
             open();
             heard = false;
+            if (closed) {
+                // close() may have met the one before.
+                body.close();
+            }
         }
     }
 
     /** The number of its place comes first, so that a stream which breaks before its first event resumes there. */
     private void open() throws IOException {
-        lines = calls.open(path, last == null ? Map.of() : Map.of("last-event-id", last));
+        body = calls.open(path, last == null ? Map.of() : Map.of("last-event-id", last));
+        lines = new BufferedReader(new InputStreamReader(body, StandardCharsets.UTF_8));
         frame();
     }
 

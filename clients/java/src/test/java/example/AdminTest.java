@@ -23,6 +23,7 @@ import mayflydb.WithMayfly;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Nested;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -89,6 +90,7 @@ class AdminTest {
     }
 
     @Test
+    @Timeout(10)
     void eventsComeAsTheyHappen(Mayfly mayfly) throws Exception {
         try (var events = mayfly.events("expired", "clock")) {
             assertEquals(Optional.empty(), events.next(Duration.ofMillis(1)));
