@@ -34,6 +34,7 @@ ANSWERS: Final[dict[type[kinds.MayflyError], ErrorAnswer]] = {
     kinds.WriteConflict: ErrorAnswer(449, "RetryWith"),
     kinds.Throttled: ErrorAnswer(429, "429", 3200),
     kinds.Unavailable: ErrorAnswer(503, "ServiceUnavailable"),
+    kinds.InUse: ErrorAnswer(503, "ServiceUnavailable"),
     # The service answers so where storage is used up, and clients hand it to the caller. They repeat a request after 503 or 507.
     # https://learn.microsoft.com/rest/api/cosmos-db/http-status-codes-for-cosmosdb
     kinds.OutOfSpace: ErrorAnswer(403, "Forbidden", 1014),
