@@ -9,27 +9,10 @@ import msgspec
 
 from mayflydb.admin.wires import Cosmos
 from mayflydb.http.messages import Response
-from mayflydb.model.errors import (
-    BadRequest,
-    Conflict,
-    MayflyError,
-    NotFound,
-    PreconditionFailed,
-    Throttled,
-    TooLarge,
-    Unavailable,
-)
+from mayflydb.model.errors import NotFound
 
 SYSTEM: Final = ("_rid", "_self", "_etag", "_attachments", "_ts")
 """Members that the service adds to an item."""
-
-_REFUSALS: Final[Mapping[int, type[MayflyError]]] = {
-    404: NotFound,
-    409: Conflict,
-    412: PreconditionFailed,
-    413: TooLarge,
-    429: Throttled,
-}
 
 
 class _Page(msgspec.Struct, frozen=True):
@@ -55,16 +38,14 @@ class CosmosItems:
     async def ask(
         self, method: str, path: Sequence[str], body: Mapping[str, Any] | None, headers: Mapping[str, str] | None = None
     ) -> tuple[int, dict[str, Any]]:
-        """Return status and answer. Errors: those of the status."""
+        """Return status and answer. Errors: those of the front end, whose messages begin with the path."""
         sent = b"" if body is None else msgspec.json.encode(body)
-        response = await self._wire(method, path, sent, headers)
-        return response.status, _content_of(response, path)
+        response = await self._request(method, path, sent, headers)
+        return response.status, msgspec.json.decode(response.body or b"{}")
 
     async def page(self, path: Sequence[str], headers: Mapping[str, str]) -> tuple[list[msgspec.Raw], str | None]:
         """Return a page of items as they are stored, and the token of the next one; None: there is none."""
-        response = await self._wire("GET", path, b"", headers)
-        if response.status >= 300:
-            _content_of(response, path)
+        response = await self._request("GET", path, b"", headers)
         found = _decode_page(response.body).Documents
         return found, dict(response.headers).get(b"x-ms-continuation", b"").decode() or None
 
@@ -72,8 +53,8 @@ class CosmosItems:
         self, path: Sequence[str], body: Mapping[str, Any], headers: Mapping[str, str]
     ) -> tuple[list[Any], str | None]:
         """Run a query, and return a page of its results and the token of the next one; None: there is none."""
-        response = await self._wire("POST", path, msgspec.json.encode(body), headers)
-        found = _content_of(response, path)["Documents"]
+        response = await self._request("POST", path, msgspec.json.encode(body), headers)
+        found = msgspec.json.decode(response.body)["Documents"]
         return found, dict(response.headers).get(b"x-ms-continuation", b"").decode() or None
 
     async def write(
@@ -84,14 +65,14 @@ class CosmosItems:
         status, _ = await self.ask("POST", (*container, "docs"), item, headers)
         return status == 201
 
-
-def _content_of(response: Response, path: Sequence[str]) -> dict[str, Any]:
-    answer: dict[str, Any] = msgspec.json.decode(response.body or b"{}")
-    if response.status >= 300:
-        kind = _REFUSALS.get(response.status, BadRequest if response.status < 500 else Unavailable)
-        message = str(answer.get("message", "")).partition("\r\nActivityId")[0]
-        raise kind(f"{'/'.join(path[1::2])}: {message}")
-    return answer
+    async def _request(
+        self, method: str, path: Sequence[str], body: bytes, headers: Mapping[str, str] | None
+    ) -> Response:
+        response = await self._wire(method, path, body, headers)
+        if (error := response.error) is not None:
+            error.message = f"{'/'.join(path[1::2])}: {error.message}"
+            raise error
+        return response
 
 
 def partition_header(item: Mapping[str, Any], paths: Sequence[str]) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
-from mayflydb.model.errors import BadRequest, Overloaded, TooLarge
+from mayflydb.model.errors import BadRequest, MayflyError, Overloaded, TooLarge
 
 OVERLOADED = "The server holds as many bytes for its clients as it may. Please retry later."
 
@@ -25,12 +25,27 @@ class Response(msgspec.Struct):
 
     `stream`: the parts of a body that is sent while it is made, in the place of `body`. A part is asked for when the client has
     taken those before it. The generator is closed if the client leaves; if it fails, the connection is dropped.
+
+    `error`: the error that the body tells, for callers in this process. It is not sent.
     """
 
     status: int
     body: bytes = b""
     headers: Fields = ()
     stream: AsyncGenerator[bytes, None] | None = None
+    error: MayflyError | None = None
+
+
+def check_status(response: Response) -> Response:
+    """Return a response that is no refusal. Raise the error that a refusal tells."""
+    if response.error is not None:
+        raise response.error
+    return response
+
+
+def read_json(response: Response) -> Any:
+    """Return the JSON of a response. Raise the error that a refusal tells."""
+    return msgspec.json.decode(check_status(response).body)
 
 
 class Peer(Protocol):

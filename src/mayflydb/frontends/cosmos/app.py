@@ -101,7 +101,7 @@ class CosmosApp:
             headers.append(
                 (CONTENT_LOCATION, self._advertised_address(http.scheme, host) + request_path(http.path, http.query))
             )
-        return HttpResponse(response.status, response.body, headers)
+        return HttpResponse(response.status, response.body, headers, error=response.error)
 
     async def _handle(self, http: HttpRequest, activity_id: bytes) -> Response:
         path = request_path(http.path, http.query)
@@ -242,7 +242,8 @@ def _build_refusal(error: MayflyError, activity_id: bytes, http: HttpRequest) ->
         headers.append((SUBSTATUS, b"%d" % rendered.substatus))
     if rendered.retry_after_ms is not None:
         headers.append((RETRY_AFTER_MS, b"%d" % rendered.retry_after_ms))
-    return Response(rendered.status, rendered.body, headers, _charge_of(error))
+    told = type(error)(errors.message_of(error), **error.detail)
+    return Response(rendered.status, rendered.body, headers, _charge_of(error), told)
 
 
 def _charge_of(error: MayflyError) -> float:

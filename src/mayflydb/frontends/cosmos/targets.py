@@ -20,7 +20,8 @@ from mayflydb.frontends.cosmos.partition_key import (
     parse_header,
 )
 from mayflydb.frontends.cosmos.rules import rules_of
-from mayflydb.model.errors import BadRequest, Conflict, MayflyError, NotFound, OutcomeUnknown, Unavailable
+from mayflydb.http.messages import read_json
+from mayflydb.model.errors import BadRequest
 from mayflydb.model.hints import Hint
 from mayflydb.model.record import Record
 
@@ -28,7 +29,6 @@ UNDEFINED: Final = parse_header("[{}]")[0]
 _DOUBLE: Final = Packing("<d")
 _CONSTANTS: Final[dict[int, KeyValue]] = {0: UNDEFINED, 1: None, 2: False, 3: True}
 _HASH_BYTES: Final = 16
-_REFUSALS: Final[Mapping[int, type[MayflyError]]] = {400: BadRequest, 404: NotFound, 408: OutcomeUnknown}
 
 
 class CosmosTargets:
@@ -83,11 +83,7 @@ class CosmosTargets:
     async def _request_json(
         self, method: str, path: Sequence[str], body: bytes = b"", headers: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
-        response = await self._caller(method, path, body, headers)
-        answer: dict[str, Any] = msgspec.json.decode(response.body)
-        if response.status >= 300:
-            kind = _REFUSALS.get(response.status, Conflict if response.status < 500 else Unavailable)
-            raise kind(str(answer.get("message", "")).partition("\r\nActivityId")[0])
+        answer: dict[str, Any] = read_json(await self._caller(method, path, body, headers))
         return answer
 
     def default_ttl(self, container: Node) -> int | None:

@@ -16,7 +16,7 @@ from mayflydb.frontends.cosmos.headers import (
 )
 from mayflydb.frontends.cosmos.paths import Target
 from mayflydb.http.messages import Request as HttpRequest
-from mayflydb.model.errors import BadRequest
+from mayflydb.model.errors import BadRequest, MayflyError
 
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 
@@ -77,12 +77,13 @@ class Request:
 
 
 class Response(msgspec.Struct):
-    """The answer of a command. `charge` is in request units."""
+    """The answer of a command. `charge` is in request units. `error`: the error that a refusal tells."""
 
     status: int
     body: bytes = b""
     headers: Sequence[tuple[bytes, bytes]] = ()
     charge: float = 1.0
+    error: MayflyError | None = None
 
 
 def json_response(

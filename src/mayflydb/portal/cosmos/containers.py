@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from mayflydb.admin.wires import Cosmos
-from mayflydb.portal.cosmos.answers import check_status, read_json
+from mayflydb.http.messages import check_status, read_json
 from mayflydb.portal.cosmos.form import Fields, Offer, apply_fields
 
 _TO_AUTOSCALE = "x-ms-cosmos-migrate-offer-to-autopilot"

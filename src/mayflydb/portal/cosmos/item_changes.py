@@ -14,9 +14,9 @@ from starlette.responses import RedirectResponse, Response
 from mayflydb.admin.operations import Admin
 from mayflydb.admin.record_files import FileRecord
 from mayflydb.admin.wires import Cosmos
+from mayflydb.http.messages import check_status, read_json
 from mayflydb.model.errors import BadRequest, MayflyError, NotFound, PreconditionFailed, TimedOut
 from mayflydb.portal import words
-from mayflydb.portal.cosmos.answers import check_status, read_json
 from mayflydb.portal.cosmos.query import item_address, partition_key
 from mayflydb.portal.editing import Editor, Upload
 from mayflydb.portal.forms import describe_error, read_form, read_parts

@@ -12,8 +12,8 @@ from starlette.responses import RedirectResponse, Response
 
 from mayflydb.admin.operations import Admin
 from mayflydb.admin.wires import Cosmos
+from mayflydb.http.messages import check_status
 from mayflydb.model.errors import BadRequest, MayflyError
-from mayflydb.portal.cosmos.answers import check_status
 from mayflydb.portal.editing import Drop
 from mayflydb.portal.forms import describe_error, parse_whole_number, read_form
 from mayflydb.portal.shell import Shell, Visit, container_address, keep_message

@@ -10,8 +10,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from mayflydb.admin.wires import Cosmos
-from mayflydb.http.messages import Response
-from mayflydb.portal.cosmos.answers import check_status
+from mayflydb.http.messages import Response, check_status
 from mayflydb.portal.querying import QueryAnswer, QueryNote, QueryOption, QueryPlace, QueryRequest
 from mayflydb.portal.results import format_json
 from mayflydb.portal.shell import Visit
