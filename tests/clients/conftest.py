@@ -7,7 +7,6 @@ import os
 import socket
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, st
 
     MAYFLY_COSMOS and MAYFLY_COSMOS_TLS are endpoints, MAYFLY_KEY their key; MAYFLY_ADMIN is the root of the admin API.
     MAYFLY_MONGO and MAYFLY_MONGO_TLS are connection strings, the latter without a CA. MAYFLY_YDB and MAYFLY_YDB_TLS are
-    `grpc[s]://host:port/database`. MAYFLY_CERT is the path of the CA's certificate in PEM.
+    `grpc[s]://host:port/database`. MAYFLY_CERT is the path of the CA's certificate in PEM, MAYFLY_TRUSTSTORE of one for Java.
     """
     home = tmp_path_factory.mktemp("server")
     tls = _free_port()
@@ -35,7 +34,7 @@ def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, st
             assert process.stdout is not None
             line = process.stdout.readline()
             assert line, log.read_text(encoding="utf-8")
-            yield _variables(json.loads(line), tls, home / "ca.pem")
+            yield _variables(json.loads(line), tls, home)
         finally:
             process.terminate()
             try:
@@ -59,10 +58,12 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _variables(ready: dict[str, Any], ydb_tls_port: int, certificate: Path) -> dict[str, str]:
+def _variables(ready: dict[str, Any], ydb_tls_port: int, home: Path) -> dict[str, str]:
     plain, mongo, ydb = ready["cosmos"]["endpoint"], ready["mongo"]["uri"], ready["ydb"]
-    with urllib.request.urlopen(f"{ready['admin']}/cert", timeout=PATIENCE) as answer:
-        certificate.write_bytes(answer.read())
+    certificate, truststore = home / "ca.pem", home / "ca.p12"
+    for place in (certificate, truststore):
+        export = [sys.executable, "-c", PROGRAM, "--url", ready["admin"], "cert", "export", str(place)]
+        subprocess.run(export, check=True, timeout=PATIENCE)
     return {
         "MAYFLY_COSMOS": plain,
         "MAYFLY_COSMOS_TLS": plain.replace("http://127.0.0.1", "https://localhost"),
@@ -73,4 +74,5 @@ def _variables(ready: dict[str, Any], ydb_tls_port: int, certificate: Path) -> d
         "MAYFLY_YDB": ydb["endpoint"] + ydb["database"],
         "MAYFLY_YDB_TLS": f"grpcs://localhost:{ydb_tls_port}{ydb['database']}",
         "MAYFLY_CERT": str(certificate),
+        "MAYFLY_TRUSTSTORE": str(truststore),
     }

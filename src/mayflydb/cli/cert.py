@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import ssl
+import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import click
@@ -14,6 +15,11 @@ import click
 from mayflydb.cli.admin import NOT_READY, CommandFailed, admin_client
 from mayflydb.cli.output import output_option, show
 from mayflydb.model.instant import from_datetime, to_rfc3339
+
+FORMATS: Final = ("pem", "der", "pkcs12")
+
+JAVA_PASSWORD: Final = "changeit"  # noqa: S105 - it keeps nothing secret: Java wants one
+"""The password of the truststore that comes with Java."""
 
 
 @click.group()
@@ -70,17 +76,50 @@ def _fingerprint(der: bytes) -> str:
 
 @cert.command()
 @click.argument("path", required=False, type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--format", "form", type=click.Choice(FORMATS), help="Default: that of PATH's ending, else pem.")
+@click.option("--password", metavar="TEXT", help=f"Of a pkcs12 file. Default: {JAVA_PASSWORD}, as Java's own.")
 @click.pass_context
-def export(ctx: click.Context, path: Path | None) -> None:
-    """Write the authority's certificate (PEM) to PATH, or to standard output."""
-    pem = admin_client(ctx).read_certificate()
+def export(ctx: click.Context, path: Path | None, form: str | None, password: str | None) -> None:
+    """Write the authority's certificate to PATH, or to standard output.
+
+    pkcs12 is a truststore of Java 8 and later, in which the certificate is trusted under the name mayfly. Files that end in
+    .p12 or .pfx have this format, and .der files have der.
+    """
+    form = form or _format_of(path)
+    if password is not None and form != "pkcs12":
+        raise click.UsageError("--password goes with pkcs12 alone: the certificate is public", ctx)
+    if password == "":
+        raise click.UsageError("Java opens no pkcs12 file whose password is empty", ctx)
+    if path is None and form != "pem" and sys.stdout.isatty():
+        raise click.UsageError(f"{form} is no text for a terminal: give PATH", ctx)
+    content = _encode(admin_client(ctx).read_certificate(), form, password or JAVA_PASSWORD)
     if path is None:
-        click.echo(pem, nl=False)
+        click.echo(content, nl=False)
         return
     try:
-        path.write_text(pem, encoding="ascii")
+        path.write_bytes(content)
     except OSError as error:
         raise CommandFailed(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _format_of(path: Path | None) -> str:
+    ending = "" if path is None else path.suffix.lower()
+    if ending in (".jks", ".keystore"):
+        raise click.UsageError("Java's older format, JKS, is not written: every Java from 8 on reads pkcs12 (.p12)")
+    return {".der": "der", ".p12": "pkcs12", ".pfx": "pkcs12"}.get(ending, "pem")
+
+
+def _encode(pem: str, form: str, password: str) -> bytes:
+    if form == "pem":
+        return pem.encode("ascii")
+    if form == "der":
+        return ssl.PEM_cert_to_DER_cert(pem)
+    from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
+    from cryptography.x509 import load_pem_x509_certificate
+
+    # Java trusts the entries alone that carry an attribute of its own, which this function adds.
+    entry = pkcs12.PKCS12Certificate(load_pem_x509_certificate(pem.encode("ascii")), b"mayfly")
+    return pkcs12.serialize_java_truststore([entry], BestAvailableEncryption(password.encode()))
 
 
 @cert.command()

@@ -3,8 +3,5 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 
-rm -rf target/surefire-reports target/truststore.p12
-mkdir -p target
-# As an application is made to trust Mayfly: its certificate goes into a truststore of the JVM's.
-keytool -importcert -noprompt -alias mayfly -file "$MAYFLY_CERT" -keystore target/truststore.p12 -storepass changeit 2>/dev/null
+rm -rf target/surefire-reports
 exec mvn -B -q -ntp "$@" test
