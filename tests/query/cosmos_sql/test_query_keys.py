@@ -7,52 +7,139 @@ from typing import Any
 import pytest
 
 from mayflydb.model.errors import BadQuery
-from mayflydb.query.cosmos_sql import Context, compile_query
+from mayflydb.query.cosmos_sql import UNDEFINED, Context, Declarations, compile_query
+from mayflydb.query.cosmos_sql.values import group_key
 
 PK = [("pk",)]
 TWO = [("a",), ("b", "c")]
 
 
-@pytest.mark.parametrize(
-    ("where", "paths", "expected"),
-    [
-        ("c.pk = 'x'", PK, [("x",)]),
-        ("'x' = c.pk", PK, [("x",)]),
-        ("c['pk'] = 'x'", PK, [("x",)]),
-        ("ROOT.pk = 'x'", PK, [("x",)]),
-        ("c.pk = @p", PK, [("y",)]),
-        ("c.pk = null", PK, [(None,)]),
-        ("c.pk = true", PK, [(True,)]),
-        ("c.pk = -1", PK, [(-1,)]),
-        ("c.pk = 'x' AND c.n > 1", PK, [("x",)]),
-        ("c.n > 1 AND (c.m OR c.k) AND c.pk IN ('x', @p, 1)", PK, [("x",), ("y",), (1,)]),
-        ("c.pk IN ('x', 'x')", PK, [("x",)]),
-        ("c.pk IN (1, 1.0, true)", PK, [(1,), (True,)]),
-        ("c.pk = undefined", PK, []),
-        ("c.pk = 'x' OR c.pk = 'y'", PK, [("x",), ("y",)]),
-        ("(c.pk = 'x' AND c.n = 1) OR (c.pk = 'y' AND c.n = 2)", PK, [("x",), ("y",)]),
-        ("c.pk = 'x' OR c.n = 1", PK, None),
-        ("c.pk != 'x'", PK, None),
-        ("c.pk NOT IN ('x')", PK, None),
-        ("c.pk > 'x'", PK, None),
-        ("c.pk = c.n", PK, None),
-        ("c.pk = {'x': 1}", PK, None),
-        ("NOT (c.pk = 'x')", PK, None),
-        ("c.pk.x = 'x'", PK, None),
-        ("c.n = 'x'", PK, None),
-        ("EXISTS(SELECT VALUE 1 FROM pk IN c.l WHERE pk = 'x')", PK, None),
-        ("c.a = 1 AND c.b.c = 2", TWO, [(1, 2)]),
-        ("c.a IN (1, 2) AND c.b.c IN (3, 4)", TWO, [(1, 3), (1, 4), (2, 3), (2, 4)]),
-        ("c.a = 1", TWO, None),
-        ("c.b.c = 1", TWO, None),
-    ],
-)
+EQUALITIES: list[tuple[str, list[tuple[str, ...]], Any]] = [
+    ("c.pk = 'x'", PK, [("x",)]),
+    ("'x' = c.pk", PK, [("x",)]),
+    ("c['pk'] = 'x'", PK, [("x",)]),
+    ("ROOT.pk = 'x'", PK, [("x",)]),
+    ("c.pk = @p", PK, [("y",)]),
+    ("c.pk = null", PK, [(None,)]),
+    ("c.pk = true", PK, [(True,)]),
+    ("c.pk = -1", PK, [(-1,)]),
+    ("c.pk = 'x' AND c.n > 1", PK, [("x",)]),
+    ("c.n > 1 AND (c.m OR c.k) AND c.pk IN ('x', @p, 1)", PK, [("x",), ("y",), (1,)]),
+    ("c.pk IN ('x', 'x')", PK, [("x",)]),
+    ("c.pk IN (1, 1.0, true)", PK, [(1,), (True,)]),
+    ("c.pk = undefined", PK, []),
+    ("c.pk = 'x' OR c.pk = 'y'", PK, [("x",), ("y",)]),
+    ("(c.pk = 'x' AND c.n = 1) OR (c.pk = 'y' AND c.n = 2)", PK, [("x",), ("y",)]),
+    ("c.pk = 'x' OR c.n = 1", PK, None),
+    ("c.pk != 'x'", PK, None),
+    ("c.pk NOT IN ('x')", PK, None),
+    ("c.pk > 'x'", PK, None),
+    ("c.pk = c.n", PK, None),
+    # Arrays and objects are no keys: such items have the key of those without the property.
+    ("c.pk = {'x': 1}", PK, [(UNDEFINED,)]),
+    ("c.pk = []", PK, [(UNDEFINED,)]),
+    ("c.pk IN (1, {'x': c.n}, [7], null, [])", PK, [(1,), (UNDEFINED,), (None,)]),
+    ("c.pk = @list", PK, [(UNDEFINED,)]),
+    ("c.pk = (1 + 1)", PK, None),
+    ("c.pk = 1 AND c.pk = 2", PK, []),
+    ("c.pk IN (1, 2, 3) AND c.n = 1 AND c.pk IN (2, 3, 4)", PK, [(2,), (3,)]),
+    ("c.pk = 1 AND c.pk = 1.0 AND c.pk = true", PK, []),
+    ("c.pk = 'x' AND (c.pk = 'y' OR c.n = 1)", PK, [("x",)]),
+    ("c.pk", PK, [(True,)]),
+    ("NOT c.pk", PK, [(False,)]),
+    ("c.pk AND NOT c.pk", PK, []),
+    ("NOT (NOT c.pk)", PK, None),
+    ("-c.pk", PK, None),
+    ("c.pk = 'x' OR false", PK, [("x",)]),
+    ("c.pk = 'x' OR true", PK, None),
+    ("c.pk = 'x' AND true", PK, [("x",)]),
+    ("false", PK, []),
+    ("'true'", PK, []),
+    ("1 > 2", PK, []),
+    ("true", PK, None),
+    ("ST_ISVALID({'type': 'Point', 'coordinates': [0, 100]})", PK, []),
+    ("c.pk LIKE 'a!%' ESCAPE '!'", PK, [("a%",)]),
+    ("c.pk LIKE @p", PK, [("y",)]),
+    ("c.pk LIKE 'a[_]b'", PK, [("a_b",)]),
+    ("c.pk LIKE 'a[bc]'", PK, None),
+    ("c.pk LIKE 'a%'", PK, None),
+    ("c.pk LIKE 'a_'", PK, None),
+    ("c.pk NOT LIKE 'a'", PK, None),
+    ("c.pk LIKE c.n", PK, None),
+    ("ABS(c.pk) = 1", PK, [(1,), (-1,)]),
+    ("0 = ABS(c.pk)", PK, [(0,)]),
+    ("ABS(c.pk) = '1'", PK, None),
+    ("ABS(c.pk) = c.n", PK, None),
+    ("IS_BOOL(c.pk)", PK, [(True,), (False,)]),
+    ("IS_NULL(c.pk)", PK, [(None,)]),
+    ("IS_NULL(c.n)", PK, None),
+    ("IS_DEFINED(c.pk)", PK, None),
+    ("udf.IS_NULL(c.pk)", PK, None),
+    ("ARRAY_CONTAINS([1, 'a', null, {'x': 1}], c.pk)", PK, [(1,), ("a",), (None,), (UNDEFINED,)]),
+    ("ARRAY_CONTAINS([1, 2, 3], c.pk) AND c.pk = 4", PK, []),
+    ("ARRAY_CONTAINS(@list, c.pk, true)", PK, [(1,), ("z",)]),
+    ("ARRAY_CONTAINS(@p, c.pk)", PK, None),
+    ("ARRAY_CONTAINS([c.n], c.pk)", PK, None),
+    ("ARRAY_CONTAINS(c.pk, 1)", PK, None),
+    ("NOT ARRAY_CONTAINS([1], c.pk)", PK, None),
+    ("NOT (c.pk = 'x')", PK, None),
+    ("c.pk.x = 'x'", PK, None),
+    ("c.n = 'x'", PK, None),
+    ("EXISTS(SELECT VALUE 1 FROM pk IN c.l WHERE pk = 'x')", PK, None),
+    ("c.a = 1 AND c.b.c = 2", TWO, [(1, 2)]),
+    ("c.a IN (1, 2) AND c.b.c IN (3, 4)", TWO, [(1, 3), (1, 4), (2, 3), (2, 4)]),
+    ("c.a = 1", TWO, None),
+    ("c.b.c = 1", TWO, None),
+]
+
+
+@pytest.mark.parametrize(("where", "paths", "expected"), EQUALITIES)
 def test_key_equalities(where: str, paths: list[tuple[str, ...]], expected: Any) -> None:
-    found = compile_query(f"SELECT * FROM c WHERE {where}", {"@p": "y"}).key_equalities(paths)
+    parameters = {"@p": "y", "@list": [1, "z"]}
+    declared = Declarations(functions=frozenset({"IS_NULL"}))
+    found = compile_query(f"SELECT * FROM c WHERE {where}", parameters, declared).key_equalities(paths)
     assert found == expected
     assert [[type(value) for value in key] for key in found or []] == [
         [type(value) for value in key] for key in expected or []
     ]
+
+
+KEYS = [
+    None,
+    True,
+    False,
+    -1,
+    0,
+    1,
+    1.0,
+    2,
+    3,
+    4,
+    "",
+    "a",
+    "a%",
+    "a_b",
+    "x",
+    "y",
+    "z",
+    [],
+    [1],
+    {},
+    {"x": 1},
+    UNDEFINED,
+]
+
+
+@pytest.mark.parametrize("where", [row[0] for row in EQUALITIES if row[1] is PK and "udf" not in row[0]])
+def test_every_match_has_an_admitted_key(where: str) -> None:
+    query = compile_query(f"SELECT * FROM c WHERE {where}", {"@p": "y", "@list": [1, "z"]})
+    admitted = query.key_equalities(PK)
+    for key in KEYS:
+        for rest in ({"n": 1}, {"n": 2, "m": True}, {"n": "x"}):
+            document = {**rest, **({} if key is UNDEFINED else {"pk": key})}
+            if admitted is not None and query.matches(document, Context(0)):
+                kept = UNDEFINED if isinstance(key, list | dict) else key
+                assert group_key(kept) in {group_key(*one) for one in admitted}
 
 
 def test_key_prefixes() -> None:

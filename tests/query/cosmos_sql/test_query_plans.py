@@ -104,6 +104,19 @@ WHERE (<slot>)
 ORDER BY ROOT.n""",
     ),
     ("SELECT DISTINCT VALUE c.a FROM c", ""),
+    # The client counts rows after it has removed duplicates.
+    ("SELECT DISTINCT TOP 5 VALUE c.a FROM c", "SELECT DISTINCT VALUE c.a\nFROM c"),
+    ("SELECT DISTINCT c.a FROM c OFFSET 1 LIMIT 2", "SELECT DISTINCT c.a\nFROM c"),
+    # A single logical partition gives its own rows from OFFSET to LIMIT.
+    ("SELECT * FROM c WHERE c.pk = 'a' OFFSET 2 LIMIT 3", ""),
+    (
+        "SELECT * FROM c WHERE c.pk IN ('a', 'b') OFFSET 2 LIMIT 3",
+        """\
+SELECT *
+FROM c
+WHERE c.pk IN ("a", "b")
+OFFSET 0 LIMIT 5""",
+    ),
     ("SELECT TOP 5 * FROM c", ""),
     ("SELECT * FROM c WHERE c.a = 1", ""),
     ("SELECT * FROM c OFFSET 2 LIMIT 3", "SELECT *\nFROM c\nOFFSET 0 LIMIT 5"),
@@ -190,6 +203,11 @@ def test_every_key_is_present() -> None:
         ("SELECT * FROM c WHERE c.pk = 1 AND c.pk = undefined", [("", "", True)]),
         ("SELECT VALUE COUNT(1) FROM c", [("", "FF", False)]),
         ("SELECT * FROM c WHERE c.pk = 'a'", [("<a>", "<a>", True)]),
+        ("SELECT * FROM c WHERE false", [("", "", True)]),
+        ("SELECT * FROM c WHERE 1 > 2 ORDER BY c.n", [("", "", True)]),
+        ("SELECT * FROM c WHERE c.pk = 1 AND c.pk = 2", [("", "", True)]),
+        ("SELECT * FROM c WHERE ABS(c.pk) = 1", [("<-1>", "<-1>", True), ("<1>", "<1>", True)]),
+        ("SELECT * FROM c WHERE c.pk", [("<True>", "<True>", True)]),
     ],
 )
 def test_ranges_of_a_plan(text: str, ranges: list[tuple[str, str, bool]]) -> None:
@@ -252,6 +270,11 @@ PARTS = [
     ),
     ("SELECT TOP @n c.a FROM c", {"top": 4, "rewrittenQuery": ""}),
     ("SELECT c.a FROM c OFFSET @n LIMIT 2", {"offset": 4, "limit": 2, "top": None}),
+    ("SELECT c.a FROM c WHERE c.pk = 'a' OFFSET @n LIMIT 2", {"offset": None, "limit": None}),
+    ("SELECT c.a FROM c WHERE c.pk IN ('a', 'b') OFFSET @n LIMIT 2", {"offset": 4, "limit": 2}),
+    ("SELECT DISTINCT c.a FROM c WHERE c.pk = 'a' OFFSET @n LIMIT 2", {"offset": 4, "limit": 2}),
+    ("SELECT c.a FROM c WHERE c.pk = 'a' ORDER BY c.n OFFSET @n LIMIT 2", {"offset": 4, "limit": 2}),
+    ("SELECT TOP @n 5", {"top": None}),
     (
         "SELECT VALUE COUNT(1) FROM c",
         {"aggregates": ["Count"], "hasSelectValue": True, "groupByAliasToAggregateType": {}},

@@ -16,6 +16,7 @@ from mayflydb.query.cosmos_sql.faults import (
     UNKNOWN_FUNCTION,
     UNRESOLVED,
     bad_query,
+    composed_aggregate,
     unsupported,
 )
 from mayflydb.query.cosmos_sql.functions import FUNCTIONS, REFUSED, fulltext
@@ -52,8 +53,6 @@ from mayflydb.query.cosmos_sql.syntax import (
     Unary,
 )  # fmt: skip
 from mayflydb.query.cosmos_sql.values import UNDEFINED, Value
-
-COMPOSITION: Final = "Compositions of aggregates and other expressions are not allowed."
 
 SubqueryCompiler: TypeAlias = Callable[[Subquery, AliasScope], Evaluate]
 
@@ -196,7 +195,7 @@ class ExpressionCompiler:
         if node.udf:
             return self.compile_user_function(node)
         if name in AGGREGATES:
-            raise bad_query(COMPOSITION, node.start, node.end)
+            raise composed_aggregate()
         if name.startswith("ST_") and self.declared.flat:
             raise unsupported(f"The function {node.name} in a container of Geometry", node.start, node.end)
         if name in REFUSED:

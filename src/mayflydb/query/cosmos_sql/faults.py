@@ -51,6 +51,11 @@ def unmapped_order() -> BadQuery:
     return BadQuery(message, code=UNMAPPED_ORDER_BY)
 
 
+def composed_aggregate() -> BadQuery:
+    """Return the error of an aggregate inside another expression. The service gives no position for it."""
+    return BadQuery("Compositions of aggregates and other expressions are not allowed.")
+
+
 def unsupported(feature: str, start: int, end: int) -> Unsupported:
     """Return the refusal of a feature that the service has and Mayfly does not."""
     return Unsupported(f"{feature} is not supported by Mayfly.", start=start, end=end)

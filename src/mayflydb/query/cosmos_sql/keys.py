@@ -1,21 +1,16 @@
-"""Partition keys that a WHERE clause admits."""
+"""Paths of the document in a query, and constants."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import product
-from math import prod
-from typing import Any, Final, TypeAlias
+from collections.abc import Iterator
+from typing import Any, TypeAlias
 
 import msgspec
 
 from mayflydb.query.cosmos_sql.scope import ROOT, Parameters
 from mayflydb.query.cosmos_sql.syntax import (
-    Binary,
     Expression,
-    In,
     Literal,
-    Logical,
     Name,
     Path,
     QueryParameter,
@@ -26,36 +21,10 @@ from mayflydb.query.cosmos_sql.syntax import (
     children,
     output_name,
 )
-from mayflydb.query.cosmos_sql.values import NUMBERS, UNDEFINED, Value, group_key
+from mayflydb.query.cosmos_sql.values import NUMBERS
 
 KeyPath: TypeAlias = tuple[str, ...]
 """The property names of a partition key path: `/a/b` is ("a", "b")."""
-
-MAX_ALTERNATIVES: Final = 10_000
-"""With more keys than this the query scans all partitions instead."""
-
-_KEY_TYPES: Final = frozenset({str, int, float, bool, type(None)})
-
-
-def find_key_values(select: Select, parameters: Parameters, paths: Sequence[KeyPath]) -> list[tuple[Value, ...]] | None:
-    """Return the partition keys that WHERE admits, as tuples over the leading `paths` that WHERE fixes.
-
-    The keys are a superset. None: WHERE does not even fix the first path, or admits more than `MAX_ALTERNATIVES` keys.
-    """
-    document = document_of(select)
-    if select.where is None or document is None:
-        return None
-    finder = _EqualityFinder(document, parameters)
-    found: list[list[Value]] = []
-    for path in paths:
-        values = finder.find_values(select.where, path)
-        # Values of a later path are of no use: a prefix of a key has no gap.
-        if values is None:
-            break
-        found.append(values)
-    if not found or prod(map(len, found)) > MAX_ALTERNATIVES:
-        return None
-    return list(product(*found))
 
 
 def sort_paths(select: Select) -> tuple[tuple[KeyPath | None, bool], ...]:
@@ -115,48 +84,6 @@ def path_names(node: SyntaxNode, document: DocumentAlias) -> KeyPath | None:
     return tuple(names) if len(names) == len(node.steps) else None
 
 
-class _EqualityFinder:
-    """Finds equalities between a path of the document and constants."""
-
-    def __init__(self, document: DocumentAlias, parameters: Parameters) -> None:
-        self.document = document
-        self.parameters = parameters
-
-    def find_values(self, node: Expression, path: KeyPath) -> list[Value] | None:
-        """Return a superset of the values that `path` has where `node` is true; None: any value."""
-        if isinstance(node, Logical):
-            parts = [self.find_values(operand, path) for operand in node.operands]
-            known = [part for part in parts if part is not None]
-            if node.operator == "AND":
-                # Each part alone is a superset; the smallest is kept.
-                return min(known, key=len) if known else None
-            # An operand of OR that fixes no value admits every value.
-            return _distinct([value for part in known for value in part]) if len(known) == len(parts) else None
-        if isinstance(node, Binary) and node.operator == "=":
-            for one, other in ((node.left, node.right), (node.right, node.left)):
-                if self._is_path(one, path):
-                    return self._constants((other,))
-        if isinstance(node, In) and not node.negated and self._is_path(node.operand, path):
-            return self._constants(node.choices)
-        return None
-
-    def _is_path(self, node: Expression, path: KeyPath) -> bool:
-        return path_names(node, self.document) == path
-
-    def _constants(self, nodes: Sequence[Expression]) -> list[Value] | None:
-        """Return the values of constants without undefined, which equals nothing; None if a node is no constant or cannot be
-        a key.
-        """
-        values: list[Value] = []
-        for node in nodes:
-            known, value = resolve_constant(node, self.parameters)
-            if not known or (value is not UNDEFINED and type(value) not in _KEY_TYPES):
-                return None
-            if value is not UNDEFINED:
-                values.append(value)
-        return _distinct(values)
-
-
 def resolve_constant(node: Expression, parameters: Parameters) -> tuple[bool, Any]:
     """Return (True, value) for a literal or a supplied parameter, else False and an arbitrary value."""
     if isinstance(node, Literal):
@@ -167,7 +94,3 @@ def resolve_constant(node: Expression, parameters: Parameters) -> tuple[bool, An
         value = node.operand.value
         return type(value) in NUMBERS, -value if type(value) in NUMBERS else None
     return False, None
-
-
-def _distinct(values: list[Value]) -> list[Value]:
-    return list({group_key(value): value for value in values}.values())

@@ -36,6 +36,13 @@ def compile_like(pattern: str, escape: str | None) -> Matcher:
         ) from None
 
 
+def plain_text(pattern: str, escape: str | None) -> str | None:
+    """Return the only text that matches a pattern; None for a pattern with wildcards."""
+    segments = _split_segments(pattern, escape)
+    elements = [element for element in segments[0] if isinstance(element, str)]
+    return "".join(elements) if len(segments) == 1 and len(elements) == len(segments[0]) else None
+
+
 def _split_segments(pattern: str, escape: str | None) -> list[list[Element]]:
     segments: list[list[Element]] = [[]]
     position, size = 0, len(pattern)

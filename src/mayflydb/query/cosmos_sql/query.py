@@ -24,7 +24,8 @@ from mayflydb.query.cosmos_sql.execute import (
     start_accumulation,
 )
 from mayflydb.query.cosmos_sql.faults import bad_query
-from mayflydb.query.cosmos_sql.keys import KeyPath, filter_paths, find_key_values, sort_paths
+from mayflydb.query.cosmos_sql.key_values import find_key_values
+from mayflydb.query.cosmos_sql.keys import KeyPath, filter_paths, sort_paths
 from mayflydb.query.cosmos_sql.operators import Constant, Frame
 from mayflydb.query.cosmos_sql.parser import parse
 from mayflydb.query.cosmos_sql.ranking import empty_statistics, ranking_of
@@ -188,11 +189,13 @@ class Query:
 
         The keys are a superset: WHERE must still be applied. An empty list means that no key can match.
         """
-        fixed = find_key_values(self.statement.select, self.parameters, paths)
+        fixed = self.key_prefixes(paths)
         return fixed if fixed is None or not fixed or len(fixed[0]) == len(paths) else None
 
     def key_prefixes(self, paths: Sequence[KeyPath]) -> list[tuple[Value, ...]] | None:
         """The key prefixes that WHERE admits, over as many leading paths as it fixes; None if it does not fix the first path."""
+        if isinstance(self._where, Constant) and self._where.value is not True:
+            return []
         return find_key_values(self.statement.select, self.parameters, paths)
 
     def sort_paths(self) -> tuple[tuple[KeyPath | None, bool], ...]:

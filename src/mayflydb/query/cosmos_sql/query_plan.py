@@ -13,8 +13,7 @@ from msgspec.structs import replace
 
 from mayflydb.model.errors import BadQuery
 from mayflydb.query.cosmos_sql.aggregates import PLAN_NAMES
-from mayflydb.query.cosmos_sql.compile import COMPOSITION
-from mayflydb.query.cosmos_sql.faults import bad_query, unsupported
+from mayflydb.query.cosmos_sql.faults import composed_aggregate, unsupported
 from mayflydb.query.cosmos_sql.keys import KeyPath
 from mayflydb.query.cosmos_sql.printer import print_expression, print_select
 from mayflydb.query.cosmos_sql.query import Query
@@ -53,17 +52,27 @@ def plan(
     select = query.statement.select
     if query.has_blocking_source:
         return _blocking_plan(query, features, ranges)
+    # A query without FROM reads no document: it runs in one range.
+    keys = query.key_prefixes(partition_key_paths) if query.reads_documents else []
     if query.program.grouping is not None:
         # ORDER BY has no effect on the one row of an aggregate, and no client could merge it.
         select = replace(select, order_by=())
     if query.ranking is not None:
         plan_info = {"hybridSearchQueryInfo": _hybrid_info(query, query.ranking)}
     else:
-        plan_info = {"queryInfo": _query_info(query, select)}
+        alone = keys is not None and [len(key) for key in keys] == [len(partition_key_paths)]
+        plan_info = {"queryInfo": _query_info(query, _without_merged_window(query, select, alone=alone))}
     _check_features(_required_features(query, select), features)
-    # A query without FROM reads no document: it runs in one range.
-    keys = query.key_prefixes(partition_key_paths) if query.reads_documents else []
     return _build_plan(plan_info, list(_query_ranges(keys, range_of)))
+
+
+def _without_merged_window(query: Query, select: Select, *, alone: bool) -> Select:
+    """Remove what clients need not apply: TOP where no document is read, and OFFSET LIMIT where a single logical partition
+    gives its rows as they are.
+    """
+    if not query.reads_documents:
+        return replace(select, top=None)
+    return replace(select, offset=None, limit=None) if alone and query.streams else select
 
 
 def _build_plan(plan_info: dict[str, Any], ranges: list[dict[str, Any]]) -> dict[str, Any]:
@@ -124,8 +133,8 @@ def _aggregates(select: Select) -> list[FunctionCall]:
     for node in _selected_expressions(select):
         if isinstance(node, FunctionCall) and is_aggregate(node):
             found.append(node)
-        elif (inner := find_aggregate(node)) is not None:
-            raise bad_query(COMPOSITION, inner.start, inner.end)
+        elif find_aggregate(node) is not None:
+            raise composed_aggregate()
     return found
 
 

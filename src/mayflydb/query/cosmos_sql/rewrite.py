@@ -37,6 +37,8 @@ def rewrite_query(select: Select, stop: int, *, grouped: bool) -> str:
         return print_select(_rewrite_grouped(select))
     if select.order_by:
         return print_select(_rewrite_sorted(select, stop))
+    if select.distinct and (select.top is not None or select.offset is not None):
+        return print_select(_without_window(select))
     if select.offset is not None:
         return print_select(from_first_row(select, stop))
     return ""
@@ -44,7 +46,7 @@ def rewrite_query(select: Select, stop: int, *, grouped: bool) -> str:
 
 def _rewrite_grouped(select: Select) -> Select:
     """A query for partial aggregates. DISTINCT, TOP and LIMIT are left to the client, which alone has whole groups."""
-    plain = replace(select, distinct=False, top=None, offset=None, limit=None)
+    plain = _without_window(replace(select, distinct=False))
     if not select.group_by and select.value is not None:
         return replace(plain, value=_payload_value(select.value))
     items = [SelectItem(expression=_payload(select), alias="payload")]
@@ -102,7 +104,7 @@ def _rewrite_sorted(select: Select, stop: int) -> Select:
     found = with_sort_keys(select, select.order_by, payload_expression(select))
     found = replace(found, distinct=False, where=FilterSlot(condition=found.where))
     if select.distinct:
-        return replace(found, top=None, offset=None, limit=None)
+        return _without_window(found)
     return found if select.offset is None else from_first_row(found, stop)
 
 
@@ -139,6 +141,11 @@ def payload_expression(select: Select) -> Expression:
         # The last step of a path without an alias need not be a name.
         return Path(base=Name(name=ROOT), steps=node.steps) if isinstance(node, Path) else node
     return select.value if select.value is not None else _payload(select)
+
+
+def _without_window(select: Select) -> Select:
+    """The query without TOP and OFFSET LIMIT."""
+    return replace(select, top=None, offset=None, limit=None)
 
 
 def from_first_row(select: Select, stop: int) -> Select:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, cast
 
 from mayflydb.query.cosmos_sql import operators
-from mayflydb.query.cosmos_sql.compile import COMPOSITION, ExpressionCompiler
+from mayflydb.query.cosmos_sql.compile import ExpressionCompiler
 from mayflydb.query.cosmos_sql.declarations import NO_DECLARATIONS, Declarations
 from mayflydb.query.cosmos_sql.execute import BlockingSource, Input, Program, collect_rows, rows
 from mayflydb.query.cosmos_sql.faults import (
@@ -19,6 +19,7 @@ from mayflydb.query.cosmos_sql.faults import (
     STAR_WITH_GROUP_BY,
     TOP_COUNT,
     bad_query,
+    composed_aggregate,
     unmapped_order,
 )  # fmt: skip
 from mayflydb.query.cosmos_sql.functions.fulltext import is_score
@@ -309,7 +310,7 @@ def _check_composition(root: SyntaxNode) -> None:
                 message = "Cannot perform an aggregate function on an expression containing an aggregate or a subquery."
                 raise bad_query(message, node.start, node.end, NESTED_AGGREGATES)
         elif find_aggregate(node) is not None:
-            raise bad_query(COMPOSITION, node.start, node.end)
+            raise composed_aggregate()
 
 
 def _check_grouped(root: SyntaxNode, keys: frozenset[str], scope: AliasScope) -> None:

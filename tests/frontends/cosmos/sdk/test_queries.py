@@ -89,6 +89,14 @@ WHOLE: list[tuple[str, dict[str, Any], bool, list[Any]]] = [
     ("SELECT VALUE c['n'] FROM root AS c WHERE c[\"id\"] = 'i07'", {}, False, [7]),
     ("SELECT VALUE c.n FROM c WHERE c.pk = 'p2'", {}, False, of("n", "p2")),
     ("SELECT VALUE c.n FROM c WHERE c.pk IN ('p2', 'p3') ORDER BY c.n", {}, True, of("n", "p2", "p3")),
+    ("SELECT VALUE c.n FROM c WHERE c.pk = 'p2' AND c.pk = 'p3' ORDER BY c.n", {}, True, []),
+    ("SELECT VALUE COUNT(1) FROM c WHERE false", {}, True, [0]),
+    ("SELECT VALUE c.n FROM c WHERE ARRAY_CONTAINS(@keys, c.pk)", {"@keys": ["p2", "p9"]}, False, of("n", "p2")),
+    ("SELECT VALUE c.n FROM c WHERE c.pk LIKE 'p3' ORDER BY c.n", {}, True, of("n", "p3")),
+    ("SELECT VALUE c.n FROM c WHERE c.pk = 'p3' OFFSET 6 LIMIT 5", {}, False, of("n", "p3")[6:]),
+    ("SELECT DISTINCT TOP 2 VALUE c.s FROM c WHERE c.s != 'b'", {}, False, ["a", "c"]),
+    ("SELECT DISTINCT VALUE c.s FROM c WHERE c.s = 'b' OFFSET 0 LIMIT 3", {}, False, ["b"]),
+    ("SELECT VALUE c.n FROM c WHERE c.pk = {'n': c.n} OR IS_NULL(c.pk)", {}, False, []),
 ]  # fmt: skip
 
 
