@@ -10,8 +10,8 @@ from mayflydb.model.errors import BadQuery
 from mayflydb.query.cosmos_sql import UNDEFINED, Context, Declarations, compile_query
 from mayflydb.query.cosmos_sql.values import group_key
 
-PK = [("pk",)]
-TWO = [("a",), ("b", "c")]
+PK: list[tuple[str, ...]] = [("pk",)]
+TWO: list[tuple[str, ...]] = [("a",), ("b", "c")]
 
 
 EQUALITIES: list[tuple[str, list[tuple[str, ...]], Any]] = [
