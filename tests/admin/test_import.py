@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import random
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -155,6 +156,54 @@ def test_refusals(places: Http, tmp_path: Path, name: str, text: str, words: lis
     assert (refused.exit_code, said in refused.stderr) == (code, True), refused.output
     assert run(places, str(path), "--target", "cosmos:shop/nosuch").exit_code == 1
     assert run(places, str(path), "--mode", "insert").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("default", "own", "age", "ttl"),
+    [
+        (60, None, 0, 60),
+        (60, None, 59, 1),
+        # The deadline itself is the end of a life.
+        (60, None, 60, "expired"),
+        (60, 10, 9, 1),
+        (60, 10, 10, "expired"),
+        (60, 100, 90, 10),
+        (60, -1, 1_000_000, -1),
+        (-1, None, 1_000_000, None),
+        (-1, 100, 99, 1),
+        # TTL is off: an item's own ttl says nothing, and stays.
+        (None, 100, 1_000_000, 100),
+        # A clock that goes before this one.
+        (60, None, -5, 65),
+    ],
+)
+def test_an_item_goes_on_with_the_life_that_it_has_left(
+    http: Http, tmp_path: Path, default: int | None, own: int | None, age: int, ttl: int | str | None
+) -> None:
+    container = {"id": "c", "partition_key": "/k"} | ({} if default is None else {"default_ttl": default})
+    http.post("apply", databases=[{"id": "shop", "containers": [container]}])
+    path = tmp_path / "a.jsonl"
+    now = int(datetime.fromisoformat(http.get("clock")["now"]).timestamp())
+    item = {"id": "a", "k": 1, "_ts": now - age} | ({} if own is None else {"ttl": own})
+    path.write_text(json.dumps(item))
+    answer = json.loads(run(http, str(path), "--target", CONTAINER, "--keep-life").stdout)
+    assert (answer["created"], answer["expired"]) == ((0, 1) if ttl == "expired" else (1, 0))
+    kept = [each.get("ttl") for each in http.get(f"data/export?target={CONTAINER}")["records"]]
+    assert kept == ([] if ttl == "expired" else [ttl])
+
+
+@pytest.mark.parametrize(
+    ("target", "record", "said"),
+    [
+        (CONTAINER, {"id": "a", "k": 1}, "_ts"),
+        (CONTAINER, {"id": "a", "k": 1, "_ts": "5"}, "_ts"),
+        (COLLECTION, {"_id": 1, "_ts": 5}, "dates"),
+        (TABLE, {"id": 1}, "TTL column"),
+    ],
+)
+def test_a_record_that_tells_no_age_is_a_failure(places: Http, target: str, record: dict[str, Any], said: str) -> None:
+    answer = places.post("data/import", target=target, records=[record], keep_life=True)
+    assert (answer["failed"], said in answer["failures"][0]["detail"]) == (1, True)
 
 
 def test_yaml_describes_the_same(tmp_path: Path) -> None:

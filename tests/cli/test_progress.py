@@ -57,7 +57,7 @@ ANSWERS: dict[str, Any] = {
     "POST apply": NOW | {"resources": {}, "records": {}, "differences": []},
     "GET snapshots": {"snapshots": []},
     "GET data/export": {"records": [{"id": "a"}], "after": None},
-    "POST data/import": {"created": 1, "replaced": 0, "failed": 0, "failures": []},
+    "POST data/import": {"created": 1, "replaced": 0, "expired": 0, "failed": 0, "failures": []},
 }
 
 

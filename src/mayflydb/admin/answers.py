@@ -125,6 +125,7 @@ class ImportResult(Answer, frozen=True):
     target: Target
     created: Count
     replaced: Count
+    expired: Annotated[int, Meta(ge=0, description="Records whose life had ended, with `keep_life`.")]
     failed: Count
     failures: list[FailedRecord]
 

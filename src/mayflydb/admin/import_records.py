@@ -35,10 +35,10 @@ FORMS: Final = (JSON_LINES, CSV)
 
 
 class Imported:
-    """The numbers of records that were written, and the failures by the record's place in the request."""
+    """The numbers of records that were written and that were not, and the failures by the record's place in the request."""
 
     def __init__(self) -> None:
-        self.created = self.replaced = self.failed = 0
+        self.created = self.replaced = self.expired = self.failed = 0
         self.failures: list[dict[str, Any]] = []
 
     def fail(self, number: int, place: str, detail: str) -> None:
@@ -82,15 +82,17 @@ class RecordImport:
             try:
                 if each.fault is not None:
                     raise BadRequest(each.fault)
-                is_new = await write(each.value)
+                record = await self._shorten_life(target, each.value) if wanted.keep_life else each.value
+                is_new = None if record is None else await write(record)
             except MayflyError as error:
                 done.fail(each.number, each.place, error.message)
                 if not wanted.continue_on_error:
                     break
             else:
-                done.created += is_new
-                done.replaced += not is_new
-        counts = {"created": done.created, "replaced": done.replaced, "failed": done.failed}
+                done.created += is_new is True
+                done.replaced += is_new is False
+                done.expired += is_new is None
+        counts = {name: getattr(done, name) for name in ("created", "replaced", "expired", "failed")}
         return {
             "now": formats.time(await self._engine.now()),
             "target": target.target,
@@ -98,12 +100,15 @@ class RecordImport:
             "failures": done.failures,
         }
 
+    async def _shorten_life(self, target: ContainerTarget, record: dict[str, Any]) -> Mapping[str, Any] | None:
+        return target.front_end.shorten_life(target.node, record, await self._engine.now())
+
     async def _prepare_items(self, target: ContainerTarget, mode: str) -> Write:
         items, path = CosmosItems(self._wires.cosmos), ("dbs", target.database, "colls", target.node.name)
         _, there = await items.ask("GET", path, None)
         paths: Sequence[str] = there["partitionKey"]["paths"]
 
-        async def write(record: dict[str, Any]) -> bool:
+        async def write(record: Mapping[str, Any]) -> bool:
             return await items.write(path, paths, content_of(record), mode == "upsert")
 
         return write
@@ -113,7 +118,7 @@ class RecordImport:
         if mongo is None:
             raise Unsupported("MongoDB is not served here", hint="serve with --mongo-port")
 
-        async def write(record: dict[str, Any]) -> bool:
+        async def write(record: Mapping[str, Any]) -> bool:
             document = from_json(record)
             if mode == "insert" or "_id" not in document:
                 answer = await mongo(target.database, {"insert": name, "documents": [document]})
@@ -137,7 +142,7 @@ class RecordImport:
         types = dict(shape.results[0].columns)
         verb = "INSERT" if mode == "insert" else "UPSERT"
 
-        async def write(record: dict[str, Any]) -> bool:
+        async def write(record: Mapping[str, Any]) -> bool:
             await ydb(target.database, *_statement(verb, table, types, record))
             # An UPSERT does not tell whether the row is new.
             return verb == "INSERT"
@@ -145,7 +150,7 @@ class RecordImport:
         return write
 
 
-Write = Callable[[dict[str, Any]], Awaitable[bool]]
+Write = Callable[[Mapping[str, Any]], Awaitable[bool]]
 """Writes one record. True: it is new; False: it replaced one, or it is not known."""
 
 

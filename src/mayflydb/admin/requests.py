@@ -249,6 +249,13 @@ Mode = Annotated[
     Meta(description="`insert`: a record that is there is a failure; `upsert`: it is replaced."),
 ]
 Rest = Annotated[bool, Meta(description="True: the records behind a failure are written, too.")]
+RestOfLife = Annotated[
+    bool,
+    Meta(
+        description="True: an item of Cosmos DB gets the rest of its life as its own `ttl`, counted from its `_ts`; one whose"
+        " life has ended is left out."
+    ),
+]
 
 
 class ImportRecords(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -263,6 +270,7 @@ class ImportRecords(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ]
     mode: Mode = "insert"
     continue_on_error: Rest = False
+    keep_life: RestOfLife = False
 
 
 class ImportFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -271,6 +279,7 @@ class ImportFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     target: Container
     mode: Mode = "insert"
     continue_on_error: Rest = False
+    keep_life: RestOfLife = False
 
 
 class ExportPage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -18,6 +18,7 @@ from mayflydb.engine.proposals import Change, Proposal
 from mayflydb.expiry.rules import Cause
 from mayflydb.model.errors import BadRequest, NotFound
 from mayflydb.model.hints import Hint
+from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record
 
 FORMS: Final = (
@@ -66,6 +67,12 @@ class Targets(Protocol):
 
     async def apply_change(self, database: str, container: Node, change: Change) -> None:
         """Make a change, with all checks of a client's request."""
+
+    def shorten_life(self, container: Node, record: Mapping[str, Any], now: Instant) -> Mapping[str, Any] | None:
+        """Return a record of another server with the rest of its life, for a write at `now`; None: its life has ended.
+
+        BadRequest if the record does not tell when it was written, or needs no such change.
+        """
 
     def describe_record(self, database: str, container: Node, record: Record) -> dict[str, Any]:
         """Return the facts from which a record's deadline follows, in the protocol's terms."""

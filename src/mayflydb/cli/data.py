@@ -122,6 +122,11 @@ def export_(ctx: click.Context, file: Path, storage: str | None, target: str | N
 )
 @click.option("--continue-on-error", is_flag=True, help="Of records: go on behind a record that cannot be written.")
 @click.option("--dry-run", is_flag=True, help="Of records: read the file, and write nothing.")
+@click.option(
+    "--keep-life",
+    is_flag=True,
+    help="Of Cosmos DB's items: give each the rest of its life, counted from its _ts, and leave out those that have expired.",
+)
 @output_option
 @click.pass_context
 def import_(
@@ -133,6 +138,7 @@ def import_(
     mode: str | None,
     continue_on_error: bool,
     dry_run: bool,
+    keep_life: bool,
 ) -> None:
     """Put an export into a new store, or (--target) records into a container of a running server.
 
@@ -144,10 +150,18 @@ def import_(
             raise click.UsageError("--target names a running server's container: leave --storage and --paused out", ctx)
         from mayflydb.cli.import_records import import_records
 
-        import_records(ctx, file, target, mode or "insert", continue_on_error, dry_run)
+        import_records(
+            ctx,
+            file,
+            target,
+            mode or "insert",
+            continue_on_error=continue_on_error,
+            dry_run=dry_run,
+            keep_life=keep_life,
+        )
         return
-    if mode is not None or continue_on_error or dry_run:
-        raise click.UsageError("--mode, --continue-on-error and --dry-run need --target", ctx)
+    if mode is not None or continue_on_error or dry_run or keep_life:
+        raise click.UsageError("--mode, --continue-on-error, --dry-run and --keep-life need --target", ctx)
     settings = _storage_settings(ctx, storage)
 
     async def work(report: ReportProgress) -> CopyResult:

@@ -25,12 +25,12 @@ MAX_ARRAY: Final = 64 << 20
 
 
 def import_records(
-    ctx: click.Context, file: Path, target: str, mode: str, continue_on_error: bool, dry_run: bool
+    ctx: click.Context, file: Path, target: str, mode: str, *, continue_on_error: bool, dry_run: bool, keep_life: bool
 ) -> None:
     """Send the records of a file. CommandFailed names the first one that was not written, unless the rest is to follow."""
     client = admin_client(ctx, silent=True)
     client.get("ttl", {"target": target})
-    done = {"created": 0, "replaced": 0, "failed": 0, "read": 0}
+    done = {"created": 0, "replaced": 0, "expired": 0, "failed": 0, "read": 0}
     failures: list[dict[str, Any]] = []
     size = file.stat().st_size if file.is_file() else 0
     taken = 0
@@ -38,10 +38,15 @@ def import_records(
         for piece in _cut(_read(file)):
             done["read"] += len(piece)
             if not dry_run:
-                query = {"target": target, "mode": mode, "continue_on_error": str(continue_on_error).lower()}
+                query = {
+                    "target": target,
+                    "mode": mode,
+                    "continue_on_error": str(continue_on_error).lower(),
+                    "keep_life": str(keep_life).lower(),
+                }
                 lines = b"".join(msgspec.json.encode(record.value) + b"\n" for record in piece)
                 answer = client.post_file("data/import", query, lines, JSON_LINES)
-                for name in ("created", "replaced", "failed"):
+                for name in ("created", "replaced", "expired", "failed"):
                     done[name] += answer[name]
                 failures += [
                     {"record": piece[row["number"]].place, "detail": row["detail"]} for row in answer["failures"]

@@ -10,6 +10,7 @@ import msgspec
 
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.proposals import Change, Proposal
+from mayflydb.expiry.deadline import deadline, has_passed
 from mayflydb.expiry.rules import Cause
 from mayflydb.frontends.cosmos.caller import Caller
 from mayflydb.frontends.cosmos.headers import IF_MATCH
@@ -20,15 +21,25 @@ from mayflydb.frontends.cosmos.partition_key import (
     parse_header,
 )
 from mayflydb.frontends.cosmos.rules import rules_of
+from mayflydb.frontends.cosmos.values import own_ttl
 from mayflydb.http.messages import read_json
 from mayflydb.model.errors import BadRequest
 from mayflydb.model.hints import Hint
-from mayflydb.model.record import Record
+from mayflydb.model.instant import SECOND, Instant
+from mayflydb.model.record import Dates, Record
 
 UNDEFINED: Final = parse_header("[{}]")[0]
 _DOUBLE: Final = Packing("<d")
 _CONSTANTS: Final[dict[int, KeyValue]] = {0: UNDEFINED, 1: None, 2: False, 3: True}
 _HASH_BYTES: Final = 16
+
+
+class _Life(msgspec.Struct, frozen=True):
+    """An item of another server, as the rules see it."""
+
+    anchor: Instant | None
+    override: int | None
+    dates: Dates = ()
 
 
 class CosmosTargets:
@@ -63,6 +74,23 @@ class CosmosTargets:
     def describe_record(self, database: str, container: Node, record: Record) -> dict[str, Any]:
         """Return no further details."""
         return {}
+
+    def shorten_life(self, container: Node, record: Mapping[str, Any], now: Instant) -> Mapping[str, Any] | None:
+        """Return an item whose own ttl is the rest of its life, counted from its `_ts`; None: its life has ended.
+
+        An item that never expires is returned as it is. BadRequest if it has no `_ts`.
+        """
+        written = record.get("_ts")
+        if type(written) is not int or written < 0:
+            raise BadRequest("the item has no _ts, from which its life counts")
+        life = _Life(anchor=written * SECOND, override=own_ttl(record)[0])
+        ends = deadline(life, rules_of(self.default_ttl(container)))
+        if ends is None:
+            return record
+        if has_passed(ends, now):
+            return None
+        # The write at `now` gets the _ts of this second.
+        return {**record, "ttl": ends // SECOND - now // SECOND}
 
     def propose(self, database: str, container: Node, change: Change) -> Proposal:
         """Return the rules of another `defaultTtl`, and the current default."""

@@ -11,6 +11,7 @@ from mayflydb.engine.proposals import Change, Proposal
 from mayflydb.expiry.rules import Cause
 from mayflydb.model.errors import BadRequest, Unsupported
 from mayflydb.model.hints import Hint
+from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record
 
 if TYPE_CHECKING:
@@ -83,6 +84,10 @@ class MongoTargets:
             raise BadRequest("documents of MongoDB have no partition key", hint=Hint("no-pk"))
         found: list[tuple[bytes, bytes]] = _ttl_reports().find_identities(id)
         return found
+
+    def shorten_life(self, container: Node, record: Mapping[str, Any], now: Instant) -> Mapping[str, Any] | None:
+        """Raise BadRequest: a document's life lies in its own dates."""
+        raise BadRequest("documents keep their life by their dates, and tell no _ts to count from")
 
     def describe_record(self, database: str, container: Node, record: Record) -> dict[str, Any]:
         """Last write, own ttl and the reason why it is ignored, and the date that each TTL index finds."""

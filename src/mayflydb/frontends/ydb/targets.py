@@ -11,6 +11,7 @@ from mayflydb.engine.proposals import Change, Proposal
 from mayflydb.expiry.rules import Cause
 from mayflydb.model.errors import BadRequest, Unsupported
 from mayflydb.model.hints import Hint
+from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record
 
 if TYPE_CHECKING:
@@ -64,6 +65,10 @@ class YdbTargets:
             raise BadRequest("tables of YDB have no partition key", hint=Hint("no-pk"))
         found: list[tuple[bytes, bytes]] = _reports().parse_identities(container, id)
         return found
+
+    def shorten_life(self, container: Node, record: Mapping[str, Any], now: Instant) -> Mapping[str, Any] | None:
+        """Raise BadRequest: a row's life lies in its TTL column."""
+        raise BadRequest("rows keep their life by their TTL column")
 
     def describe_record(self, database: str, container: Node, record: Record) -> dict[str, Any]:
         """Return the last write of a row and the date in its TTL column."""
