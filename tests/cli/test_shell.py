@@ -60,7 +60,6 @@ def test_the_certificate_is_that_of_the_server(tmp_path: Path, monkeypatch: pyte
     digest = hashlib.sha256(ssl.PEM_cert_to_DER_cert(kept)).hexdigest()
     assert json.loads(shown)["sha256"].replace(":", "").lower() == digest
     assert refused.exit_code == 1 and "cannot be written" in refused.output
-    assert "mayfly cert export" in CliRunner().invoke(mayfly, ["cert", "trust"]).output
 
 
 def commands(group: click.Group, context: click.Context, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 import ssl
 import sys
+import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 import click
 
-from mayflydb.cli.admin import NOT_READY, CommandFailed, admin_client
+from mayflydb.cli.admin import NOT_READY, REFUSED, CommandFailed, admin_client, ask_to_confirm
 from mayflydb.cli.output import output_option, show
+from mayflydb.cli.system_trust import AuthorityFile, StoreChange, look_at_machine, plan_trust, plan_undo, run_commands
 from mayflydb.model.instant import from_datetime, to_rfc3339
+
+if TYPE_CHECKING:
+    from cryptography.x509 import Certificate
 
 FORMATS: Final = ("pem", "der", "pkcs12")
 
@@ -24,7 +30,7 @@ JAVA_PASSWORD: Final = "changeit"  # noqa: S105 - it keeps nothing secret: Java 
 
 @click.group()
 def cert() -> None:
-    """Show and export the certificate that clients of TLS have to trust."""
+    """Show, export and trust the certificate that clients of TLS check."""
 
 
 @cert.command("show")
@@ -123,17 +129,81 @@ def _encode(pem: str, form: str, password: str) -> bytes:
 
 
 @cert.command()
-def trust() -> None:
-    """Print the commands by which a system trusts the certificate. They change nothing until you run them."""
-    click.echo(
-        "mayfly cert export mayfly-ca.crt\n"
-        "# Debian, Ubuntu\n"
-        "sudo cp mayfly-ca.crt /usr/local/share/ca-certificates/ && sudo update-ca-certificates\n"
-        "# Fedora, RHEL\n"
-        "sudo cp mayfly-ca.crt /etc/pki/ca-trust/source/anchors/ && sudo update-ca-trust\n"
-        "# macOS\n"
-        "sudo security add-trusted-cert -d -k /Library/Keychains/System.keychain mayfly-ca.crt\n"
-        "# Windows\n"
-        "certutil -addstore -user Root mayfly-ca.crt\n"
-        "# Python: REQUESTS_CA_BUNDLE, SSL_CERT_FILE; Node: NODE_EXTRA_CA_CERTS=mayfly-ca.crt"
+@click.option("--undo", is_flag=True, help="Take the certificate out of the store again.")
+@click.option(
+    "--ca-file",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="The authority's certificate (PEM). Default: that of the running server.",
+)
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.pass_context
+def trust(ctx: click.Context, undo: bool, ca_file: Path | None, yes: bool) -> None:
+    """Make this system trust the authority: Debian, Ubuntu, Fedora, RHEL, macOS, Windows.
+
+    The commands for it are shown first, and run when you agree. Programs with a list of authorities of their own, such as Node,
+    Firefox and most installations of Java, do not read this store.
+    """
+    pem = _read(ca_file) if ca_file is not None else admin_client(ctx).read_certificate()
+    certificate = _load_authority(pem)
+    with tempfile.TemporaryDirectory(prefix="mayfly-") as folder:
+        authority = _write_authority(certificate, Path(folder) / "mayfly.crt")
+        plan = (plan_undo if undo else plan_trust)(look_at_machine(), authority)
+        click.echo(_describe_plan(certificate, plan, undo=undo), err=True)
+        ask_to_confirm("Run these commands?", yes=yes)
+        run_commands(plan.commands)
+    click.echo(f"{plan.store} {'no longer has' if undo else 'has'} the certificate")
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandFailed(f"{path} cannot be read as PEM: {error}") from error
+
+
+def _load_authority(pem: str) -> Certificate:
+    from cryptography import x509
+
+    try:
+        (certificate,) = x509.load_pem_x509_certificates(pem.encode("ascii"))
+    except ValueError as error:
+        raise CommandFailed(f"this is not one certificate in PEM: {error}") from error
+    if not _signs(certificate):
+        raise CommandFailed(
+            "the certificate is no authority's: systems trust those that sign, and this one is a server's own",
+            hint="mayfly cert export mayfly.pem, and give clients the file itself",
+            exit_code=REFUSED,
+        )
+    return certificate
+
+
+def _signs(certificate: Certificate) -> bool:
+    from cryptography import x509
+
+    try:
+        return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except x509.ExtensionNotFound:
+        return False
+
+
+def _write_authority(certificate: Certificate, file: Path) -> AuthorityFile:
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    file.write_bytes(certificate.public_bytes(Encoding.PEM))
+    der = certificate.public_bytes(Encoding.DER)
+    # macOS and Windows name certificates by SHA-1.
+    sha1 = hashlib.sha1(der, usedforsecurity=False).hexdigest().upper()
+    return AuthorityFile(file, sha1, hashlib.sha256(der).hexdigest())
+
+
+def _describe_plan(certificate: Certificate, plan: StoreChange, *, undo: bool) -> str:
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    change = "is taken out of" if undo else "is added to"
+    danger = "A program that has the authority's private key can then pose as any site to this machine.\n"
+    return (
+        f"{certificate.subject.rfc4514_string()} {change} {plan.store}.\n"
+        f"SHA-256: {_fingerprint(certificate.public_bytes(Encoding.DER))}\n"
+        f"Valid until: {to_rfc3339(from_datetime(certificate.not_valid_after_utc))}\n"
+        f"{'' if undo else danger}Commands:\n" + "\n".join(f"  {shlex.join(each)}" for each in plan.commands)
     )
