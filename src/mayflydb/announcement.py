@@ -16,6 +16,26 @@ def without_password(uri: str) -> str:
     return parts._replace(netloc=f"{parts.username}@{parts.netloc.rpartition('@')[2]}").geturl()
 
 
+def ydb_connection_string(endpoint: str, database: str) -> str:
+    """Return `grpc://127.0.0.1:2136?database=/local`, the form that all SDKs read.
+
+    No slash stands before the `?`: some take it for the path of the database.
+    """
+    return f"{endpoint}?database={database}"
+
+
+def ydb_access(endpoint: str, tls: str | None, database: str, password_path: str | None) -> dict[str, str | None]:
+    """Return the addresses of YDB as documents show them. `tls`: the endpoint with TLS, which may be the only one."""
+    return {
+        "endpoint": endpoint,
+        "tls_endpoint": tls,
+        "database": database,
+        "connection_string": ydb_connection_string(endpoint, database),
+        "tls_connection_string": None if tls is None else ydb_connection_string(tls, database),
+        "password_file": password_path,
+    }
+
+
 class Announcement(msgspec.Struct, frozen=True):
     """A server that answers on every listener. Parts that are off are None.
 
@@ -25,7 +45,8 @@ class Announcement(msgspec.Struct, frozen=True):
     `key_path` is set when the account key is not the well-known one, `ca_path` when a certificate authority has been written.
     `mongo_uri` has the password of its user, where one is needed; `mongo_password_path` and `ydb_password_path` name the files
     of passwords. What is shown to others, or written, takes `public_key` and `public_mongo_uri`.
-    `ydb_endpoint` is `grpc://127.0.0.1:2136`, `ydb_database` the path that is meant where none is named.
+    `ydb_endpoint` is `grpc://127.0.0.1:2136`, `ydb_tls_endpoint` `grpcs://127.0.0.1:2135`. Both are the second where
+    TLS alone is served. `ydb_database` is the path that is meant where none is named.
     `either_scheme`: the Cosmos endpoint answers http and https. `insecure`: other machines can connect without TLS.
     `wait_lines`: lines for tools that read the log of a container, each with its end.
     """

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 from azure.cosmos import ContainerProxy, PartitionKey
 
+from mayflydb.announcement import ydb_access
 from mayflydb.embedded import RunningServer, serve
 from served import START, Http, port_of
 
@@ -385,7 +386,7 @@ def test_info_names_the_address_that_was_used(server: RunningServer, http: Http)
     }
     mongo = urlsplit(server.mongo.uri).port
     assert (info["storage"], info["mongo"]) == ("memory", {"uri": server.mongo.uri, "password_file": None})
-    assert info["ydb"] == {"endpoint": server.ydb.endpoint, "database": "/local", "password_file": None}
+    assert info["ydb"] == ydb_access(server.ydb.endpoint, None, "/local", None)
     assert info["ports"] == {"http": http.port, "mongo": mongo, "ydb": urlsplit(server.ydb.endpoint).port}
 
 

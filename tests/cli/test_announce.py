@@ -51,6 +51,26 @@ def test_the_ready_document_has_these_keys_and_no_others() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("plain", "tls"),
+    [
+        ("grpc://127.0.0.1:2136", "grpcs://127.0.0.1:2135"),
+        ("grpc://127.0.0.1:2136", None),
+        ("grpcs://127.0.0.1:2135", "grpcs://127.0.0.1:2135"),
+    ],
+)
+def test_the_ready_document_names_ydb_with_and_without_tls(plain: str, tls: str | None) -> None:
+    document = json.loads(ready_document(announcement(ydb_endpoint=plain, ydb_tls_endpoint=tls, ydb_database="/local")))
+    assert document["ydb"] == {
+        "endpoint": plain,
+        "tls_endpoint": tls,
+        "database": "/local",
+        "connection_string": f"{plain}?database=/local",
+        "tls_connection_string": tls and f"{tls}?database=/local",
+        "password_file": None,
+    }
+
+
 def test_what_is_off_is_null() -> None:
     off = announcement(cosmos_endpoint=None, cosmos_key=None, portal=None, admin=None, metrics=None)
     document = json.loads(ready_document(off))

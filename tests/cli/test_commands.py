@@ -16,6 +16,7 @@ import pytest
 from click.testing import Result
 
 import mayflydb
+from mayflydb.announcement import ydb_access
 from mayflydb.cli.main import COMMANDS, mayfly
 from mayflydb.config import TABLE
 
@@ -391,10 +392,13 @@ def test_connect(run: Run, server: AdminStub, form: str, words: str) -> None:
     ("form", "words"),
     [
         ("env", "export YDB_CONNECTION_STRING='grpc://localhost:2136?database=/local'"),
+        ("env", "export YDB_TLS_CONNECTION_STRING='grpcs://localhost:2135?database=/local'"),
+        ("dotenv", 'YDB_TLS_CONNECTION_STRING="grpcs://localhost:2135?database=/local"'),
+        ("json", '"tls_connection_string": "grpcs://localhost:2135?database=/local"'),
         ("python", 'driver = ydb.Driver(endpoint="grpc://localhost:2136", database="/local")'),
         ("csharp", 'var ydb = new YdbConnection("Host=localhost;Port=2136;Database=/local");'),
-        ("java", 'var ydb = GrpcTransport.forConnectionString("grpc://localhost:2136/local").build();'),
-        ("node", 'const driver = new Driver("grpc://localhost:2136/local");'),
+        ("java", 'var ydb = GrpcTransport.forConnectionString("grpc://localhost:2136?database=/local").build();'),
+        ("node", 'const driver = new Driver("grpc://localhost:2136?database=/local");'),
         ("ydb", "ydb -e grpc://localhost:2136 -d /local\n"),
     ],
 )
@@ -402,7 +406,7 @@ def test_connect_where_ydb_is_served(run: Run, server: AdminStub, form: str, wor
     info = {
         "cosmos": {"endpoint": "http://127.0.0.1:1/", "key": "k=="},
         "mongo": {"uri": "mongodb://localhost:27017/"},
-        "ydb": {"endpoint": "grpc://localhost:2136", "database": "/local"},
+        "ydb": ydb_access("grpc://localhost:2136", "grpcs://localhost:2135", "/local", None),
     }
     server.answers["GET", "/_mayfly/info"] = (200, info)
     result = run("--url", server.url, "connect", "--format", form)

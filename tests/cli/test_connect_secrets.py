@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from mayflydb.cli.connect import FORMATS
+from mayflydb.connecting import FORMATS
 from mayflydb.embedded import RunningServer, serve
 
 Run = Callable[..., Result]
@@ -64,11 +64,12 @@ def test_a_shell_has_the_secrets(run: Run, guarded: Guarded) -> None:
 
 def test_the_program_for_python_connects(run: Run, guarded: Guarded) -> None:
     program = run("--url", guarded.server.admin_url, "connect", "--format", "python").stdout
-    # YDB's client is given its login by other means.
-    program = "\n".join(line for line in program.splitlines() if "ydb" not in line)
     program += "\nprint(list(client.list_databases()), mongo.list_database_names())"
+    program += (
+        "\ndriver.wait(10, fail_fast=True)\nprint(driver.scheme_client.list_directory('/local').name)\ndriver.stop()"
+    )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
-    assert ended.stdout == "[] []\n"
+    assert ended.stdout == "[] []\n/local\n"
 
 
 def test_the_document_names_the_files(run: Run, guarded: Guarded) -> None:

@@ -474,10 +474,13 @@ class MongoAccess(Answer, frozen=True):
 
 
 class YdbAccess(Answer, frozen=True):
-    """YDB's address."""
+    """YDB's addresses. `tls_endpoint` may be the only one, and is `endpoint` then."""
 
     endpoint: str
+    tls_endpoint: str | None
     database: str
+    connection_string: str
+    tls_connection_string: str | None
     password_file: str | None
 
 

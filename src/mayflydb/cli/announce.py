@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TextIO
 from urllib.parse import urlsplit
 
-from mayflydb.announcement import Announcement, StartFailed
+from mayflydb.announcement import Announcement, StartFailed, ydb_access
 from mayflydb.serving.private_files import write_private
 
 
@@ -85,11 +85,12 @@ def ready_document(announcement: Announcement) -> str:
 
 
 def _ydb(announcement: Announcement) -> dict[str, str | None]:
-    return {
-        "endpoint": announcement.ydb_endpoint,
-        "database": announcement.ydb_database,
-        "password_file": announcement.ydb_password_path,
-    }
+    return ydb_access(
+        announcement.ydb_endpoint or "",
+        announcement.ydb_tls_endpoint,
+        announcement.ydb_database or "",
+        announcement.ydb_password_path,
+    )
 
 
 def banner(announcement: Announcement) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mayflydb.announcement import Announcement
+from mayflydb.announcement import Announcement, ydb_connection_string
 
 if TYPE_CHECKING:
     from azure.cosmos import CosmosClient
@@ -64,8 +64,8 @@ class YdbAccess:
 
     @property
     def connection_string(self) -> str:
-        """`grpc://127.0.0.1:2136?database=/local`, the form that all SDKs read. Some take a slash before the `?` for the path."""
-        return f"{self.endpoint}?database={self.database}"
+        """`grpc://127.0.0.1:2136?database=/local`."""
+        return ydb_connection_string(self.endpoint, self.database)
 
     def driver(self, **options: Any) -> Any:
         """Connect a driver of the vendor's SDK; stop it before the server ends. ImportError if the SDK is not installed."""

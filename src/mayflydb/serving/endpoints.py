@@ -8,7 +8,7 @@ import platform
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from mayflydb.announcement import Announcement, without_password
+from mayflydb.announcement import Announcement, without_password, ydb_access
 from mayflydb.clock import boot_us
 from mayflydb.config.settings import Settings
 from mayflydb.model.instant import SECOND
@@ -93,7 +93,7 @@ class Endpoints:
             mongo_password_path=None if mongo is None else _text(mongo.password_path),
             ydb_endpoint=None if ydb is None else ydb.endpoint,
             ydb_database=None if ydb is None else ydb.database,
-            ydb_tls_endpoint=None if ydb is None or ydb.tls_address is None else f"grpcs://{ydb.tls_address}",
+            ydb_tls_endpoint=None if ydb is None else ydb.tls_endpoint,
             ydb_password_path=None if ydb is None else _text(ydb.password_path),
             either_scheme=self._either_scheme and (advertise is None or advertise.scheme is None),
             insecure=self._settings.server.insecure,
@@ -123,7 +123,7 @@ def _mongo_access(port: MongoPort) -> dict[str, str | None]:
 
 
 def _ydb_access(port: YdbPort) -> dict[str, str | None]:
-    return {"endpoint": port.endpoint, "database": port.database, "password_file": _text(port.password_path)}
+    return ydb_access(port.endpoint, port.tls_endpoint, port.database, _text(port.password_path))
 
 
 def _text(path: Path | None) -> str | None:

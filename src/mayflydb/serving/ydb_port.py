@@ -107,6 +107,11 @@ class YdbPort:
         return f"grpcs://{self.tls_address}" if self.address is None else f"grpc://{self.address}"
 
     @property
+    def tls_endpoint(self) -> str | None:
+        """The URL of the endpoint with TLS: `grpcs://127.0.0.1:2135`; None if TLS is not served."""
+        return None if self.tls_address is None else f"grpcs://{self.tls_address}"
+
+    @property
     def database(self) -> str:
         """The database of clients that name none."""
         return self._settings.databases[0]

@@ -132,6 +132,7 @@ def connect(url: str) -> Iterator[RemoteServer]:
         mongo_uri=mongo.get("uri"),
         ydb_endpoint=ydb.get("endpoint"),
         ydb_database=ydb.get("database"),
+        ydb_tls_endpoint=ydb.get("tls_endpoint"),
     )
     with tempfile.TemporaryDirectory(prefix="mayfly-") as folder:
         yield RemoteServer(controls, announcement, Path(folder))
