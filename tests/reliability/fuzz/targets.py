@@ -15,7 +15,9 @@ import bson
 import msgspec
 from google.protobuf.message import DecodeError
 
+from frontends.cosmos import hybrid
 from mayflydb.frontends.cosmos import binary_json, values
+from mayflydb.frontends.cosmos.batch_formats import hybrid_row
 from mayflydb.frontends.mongo.protocol import messages as wire
 from mayflydb.frontends.ydb import descriptors
 from mayflydb.frontends.ydb.values import decode_typed_value
@@ -338,8 +340,31 @@ def protobufs() -> list[bytes]:
     return [cast("bytes", request.SerializeToString())]
 
 
+BINARY_JSON = [
+    bytes.fromhex("80 ea 19 81 61 82 706b 2c 7c 03 61 20 08 81 6e e5 04 02 c8 c8 c3 03 81 6f e9 3b d2"),
+    bytes.fromhex("80 e3 2100 75") + bytes(range(16)) + bytes.fromhex("71 01 00 666f6f 7a 04 13 53 7e 02 c8 34 00 00"),
+    b"\x80" + b"\xe1" * 40 + b"\xe0",
+]
+BINARY_JSON_WORDS = [bytes([marker]) for marker in (*range(0x60, 0x80), *range(0xC0, 0x100))]
+
+
 def binary(data: bytes) -> None:
-    asyncio.run(binary_json.to_text(data, 1 << 16)) if data[:1] == b"\x80" else None
+    reading = binary_json.to_text(data, 1 << 16)
+    # It waits for nothing but its turn, so it needs no loop.
+    with suppress(StopIteration):
+        while True:
+            reading.send(None)
+
+
+CREATE = {"operationType": "Create", "partitionKey": '["p"]', "resourceBody": b"{}", "minimalReturnPreference": True}
+UPSERT = {"operationType": "Upsert", "id": "1", "ifMatch": "x" * 130, "timeToLiveInSeconds": 5, "binaryId": b"1"}
+HYBRID_ROW = [hybrid.batch([CREATE, UPSERT]), hybrid.operation_row(CREATE), hybrid.operation_row(UPSERT)]
+
+
+def rows(data: bytes) -> None:
+    """A row gets a record with its checksum around it, without which it would not be read."""
+    stream = hybrid.SEGMENT + hybrid.record(data) if data[1:5] == HYBRID_ROW[1][1:5] else data
+    hybrid_row.read_operations(stream, values.ItemLimits())
 
 
 def targets() -> dict[str, Target]:
@@ -356,5 +381,7 @@ def targets() -> dict[str, Target]:
         "sql": Target(sql, SQL, text, SQL_WORDS),
         "mql": Target(mql, [b"seed"], (), [b"x"]),
         "yql": Target(lambda data: parse_yql(data.decode("latin-1")), YQL, (Fault,), YQL_WORDS),
+        "binary_json": Target(binary, BINARY_JSON, text, BINARY_JSON_WORDS, binary=True),
+        "hybrid_row": Target(rows, HYBRID_ROW, text, [b"\x81", b"\x14\x09", b"\xff\xff\xff\xff\x0f"], binary=True),
         "json": Target(lambda data: values.parse_json(data, values.ItemLimits(), 1 << 20), JSON, text, JSON_WORDS),
     }

@@ -33,6 +33,7 @@ from mayflydb.frontends.cosmos.headers import (
     RETRY_AFTER_MS,
     SERVICE_VERSION,
     SUBSTATUS,
+    check_indexing_directive,
 )
 from mayflydb.frontends.cosmos.paths import parse, request_path
 from mayflydb.frontends.cosmos.resource_tokens import TokenGrant
@@ -40,7 +41,7 @@ from mayflydb.frontends.cosmos.scripting.threads import ScriptThreads
 from mayflydb.frontends.cosmos.wire import JSON, MAX_BODY, Request, Response
 from mayflydb.http.messages import Request as HttpRequest
 from mayflydb.http.messages import Response as HttpResponse
-from mayflydb.model.errors import BadRequest, MayflyError, Unauthenticated, Unsupported, drop_frames
+from mayflydb.model.errors import BadRequest, MayflyError, Unauthenticated, drop_frames
 from mayflydb.model.instant import SECOND
 from mayflydb.version import __version__
 
@@ -209,9 +210,7 @@ def _check_options(headers: Mapping[bytes, bytes]) -> None:
     if level not in CONSISTENCY_LEVELS:
         shown = level[:100].decode("latin-1")
         raise BadRequest(f"The consistency level '{shown}' is not one of those up to the account's default, Session.")
-    directive = headers.get(INDEXING_DIRECTIVE, b"default").lower()
-    if directive not in (b"default", b"include"):
-        raise Unsupported(f"The indexing directive '{directive[:100].decode('latin-1')}' is not supported by Mayfly.")
+    check_indexing_directive(headers.get(INDEXING_DIRECTIVE, b"default").decode("latin-1"))
 
 
 def _note_slow(slow_log: SlowLog, began: int, call: CosmosCall) -> None:

@@ -11,6 +11,8 @@ from typing import Final
 
 import msgspec
 
+from mayflydb.model.errors import Unsupported
+
 
 class Treatment(StrEnum):
     """The treatment of a header of a request."""
@@ -150,6 +152,13 @@ INDEXING_DIRECTIVE: Final = _refuse(
 )
 OFFER_TYPE: Final = _refuse(b"x-ms-offer-type", "`S1`, `S2` and `S3`: levels of throughput before request units.")
 
+
+def check_indexing_directive(directive: str) -> None:
+    """Raise Unsupported for a directive that is not honoured. Operations of a batch have it as well."""
+    if directive.lower() not in ("default", "include"):
+        raise Unsupported(f"The indexing directive '{directive[:100]}' is not supported by Mayfly.")
+
+
 # --- ignored -------------------------------------------------------------------------------------------------------
 
 _ignore(b"accept", "Every answer is JSON, which all clients take.")
@@ -161,6 +170,9 @@ _ignore(b"x-ms-useragent", "Names the client.")
 _ignore(b"x-ms-version", "All versions that clients send are answered alike.")
 _ignore(b"x-ms-cosmos-allow-tentative-writes", "Permits writes in any region of an account; there is one.")
 _ignore(b"x-ms-cosmos-correlated-activityid", "Joins requests of one query in a trace.")
+_ignore(
+    b"x-ms-cosmos-batch-ordered", "Operations of a batch that is atomic, or ends at a failure, are in order anyway."
+)
 _ignore(
     b"x-ms-cosmos-is-client-encrypted",
     "Encrypted properties are values like others; the intended rid detects a container that was created again.",

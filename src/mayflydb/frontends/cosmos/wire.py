@@ -20,7 +20,9 @@ from mayflydb.model.errors import BadRequest, MayflyError
 
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 
-MAX_BODY = 2 * 1024 * 1024 + 64 * 1024
+MAX_BODY = 2_202_010 + 64 * 1024
+"""The bytes of a request. The .NET client fills a batch with operations up to the first number."""
+
 JSON = (CONTENT_TYPE, b"application/json")
 
 _CONTROL = re.compile(rb"[\x00-\x1f\x7f]")

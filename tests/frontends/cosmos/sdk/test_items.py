@@ -565,15 +565,6 @@ def test_a_batch_without_the_items_written(service: Service, atomic: str, wish: 
     assert answers[4]["resourceBody"]["n"] == 2 and answers[3]["eTag"] == answers[4]["eTag"]
 
 
-@in_memory
-@pytest.mark.parametrize("atomic", ["True", "False"])
-def test_a_batch_in_binary_is_refused_by_name(service: Service, atomic: str) -> None:
-    proxy = service.container()
-    flags = {"x-ms-cosmos-is-batch-request": "True", "x-ms-cosmos-batch-atomic": atomic}
-    answer = service.raw("POST", path_of(proxy, "docs"), b"\x81\xfe\xff\xff\x7f\x00", flags, pk="p")
-    assert (answer.status, "HybridRow" in answer.json["message"]) == (400, True)
-
-
 # --- unique keys -----------------------------------------------------------------------------------------------------
 
 UNIQUE = {"uniqueKeys": [{"paths": ["/mail"]}, {"paths": ["/a/b", "/c"]}]}

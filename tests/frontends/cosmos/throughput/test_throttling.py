@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from azure.cosmos import ContainerProxy, PartitionKey
 
+from frontends.cosmos import hybrid
 from frontends.cosmos.service import BULK, Answer, Service, everywhere, ids, path_of
 from frontends.cosmos.throughput.watch import Watch
 
@@ -198,6 +199,22 @@ def test_bulk_is_refused_by_operation(service: Service, watch: Watch) -> None:
         assert result["retryAfterMilliseconds"] > 0
     watch.on(60)
     assert len(list(proxy.read_all_items())) == 65
+
+
+def test_bulk_in_hybrid_row_is_refused_by_operation(service: Service, watch: Watch) -> None:
+    proxy = service.container(offer_throughput=400)
+    create = {"operationType": "Create", "partitionKey": '["a"]'}
+    creates = [create | {"resourceBody": json.dumps({"id": f"i{n}", "pk": "a"}).encode()} for n in range(100)]
+    answer = service.raw("POST", path_of(proxy, "docs"), hybrid.batch(creates), BULK)
+    results = hybrid.results(answer.body)
+    assert (answer.status, [result["statusCode"] for result in results]) == (207, [201] * 65 + [429] * 35)
+    for result in results[65:]:
+        assert (result["subStatusCode"], result["requestCharge"]) == (3200, 0)
+        assert result["retryAfterMilliseconds"] > 0 and MESSAGE in result["resourceBody"].decode()
+    watch.on(60)
+    # A transaction is refused as a whole, in JSON.
+    overdraw(service, proxy)
+    assert is_throttled(service.raw("POST", path_of(proxy, "docs"), hybrid.batch(creates[:1]), BATCH, pk="a"))
 
 
 def test_a_batch_is_refused_as_a_whole(service: Service, watch: Watch) -> None:
