@@ -40,16 +40,21 @@ class QueryTokens:
     """The continuation tokens of one query over one scope of a container."""
 
     def __init__(
-        self, secret: bytes, view: ContainerView, scope: Scope, text_and_parameters: tuple[str, Any], origin: int = 0
-    ) -> None:
-        """`origin`: the number of restores: pages of different contents are not one result."""
-        self.scope = scope
+        self, secret: bytes, view: ContainerView, scope: Scope, text_and_parameters: tuple[str, Any], origin: int = 0,
+        *, in_turn: bool = False,
+    ) -> None:  # fmt: skip
+        """`origin`: the number of restores: pages of different contents are not one result.
+
+        `in_turn`: the ranges of the container are read one after the other; `scope` is the one that is read now.
+        """
+        self.scope = view.scope_of_range(view.ranges[0]) if in_turn else scope
+        self._in_turn = in_turn
         self._secret = secret
         self._holds_bounds = max(len(scope.lower), len(scope.upper or b"")) <= _MAX_BOUND_BYTES
         # A token holds short bounds, and is bound to long ones by the MAC: it must not grow with the key.
         bounds: Any = None if self._holds_bounds else (scope.lower.hex(), scope.upper and scope.upper.hex())
-        if origin:
-            bounds = (bounds, origin)
+        if origin or in_turn:
+            bounds = (bounds, origin, in_turn)
         self._binding = continuation.binding(view.id, text_and_parameters[0], text_and_parameters[1], bounds)
 
     def start(self, token: str) -> PageStart:
@@ -62,6 +67,9 @@ class QueryTokens:
         content = msgspec.convert(continuation.unseal(self._secret, self._binding, token), TokenContent)
         # The order of the first page holds for all pages, since positions are meant in it.
         whole, part = Scope(content.lower, content.upper, Order(content.order)), self.scope
+        if self._in_turn:
+            self.scope = whole
+            return content.start
         if not self._holds_bounds or (whole.lower, whole.upper) == (part.lower, part.upper):
             self.scope = Scope(part.lower, part.upper, whole.order)
             return content.start

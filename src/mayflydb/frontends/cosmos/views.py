@@ -196,6 +196,10 @@ class ContainerView:
         """Return the scope of one range, in creation order."""
         return Scope(within.lower, within.upper, Order.CREATED)
 
+    def scope_after(self, scope: Scope) -> Scope | None:
+        """Return the scope of the range behind a scope that ends with a range; None: it is the last."""
+        return None if scope.upper is None else self.scope_of_range(self.range_of(scope.upper))
+
     def item_headers(self, partition: bytes | None, lsn: int) -> Headers:
         """Return session token, range id and paths. Clients keep the token under the container's name and rid.
 

@@ -284,6 +284,33 @@ def test_each_range_has_its_own_items(service: Service, throughput: int) -> None
     assert [ids(answer.json["Documents"]) for answer in raw] == found
 
 
+@everywhere
+@pytest.mark.parametrize("query", [None, TEXT, "SELECT VALUE c.id FROM c WHERE c.n < 0"])
+def test_a_page_over_the_container_is_of_one_range(service: Service, query: str | None) -> None:
+    proxy = spread(service, 30000)
+    of_range = [ids(proxy.query_items("SELECT * FROM c", feed_range=each)) for each in proxy.read_feed_ranges()]
+    expected = [[part[:7], part[7:14], part[14:]] for part in of_range]
+    headers: dict[str, str | bytes | None] = {"x-ms-max-item-count": "7", "x-ms-session-token": ""}
+    if query is not None:
+        headers |= {"content-type": "application/query+json", "x-ms-documentdb-query-enablecrosspartition": "true"}
+    found: dict[str, list[list[str]]] = {}
+    while True:
+        body = None if query is None else {"query": query}
+        answer = service.raw("GET" if query is None else "POST", path_of(proxy, "docs"), body, headers)
+        page = [row["id"] if isinstance(row, dict) else row for row in answer.json["Documents"]]
+        (range_id, _, _) = answer.headers["x-ms-session-token"].partition(":")
+        found.setdefault(range_id, []).append(page)
+        if "x-ms-continuation" not in answer.headers:
+            break
+        headers["x-ms-continuation"] = answer.headers["x-ms-continuation"]
+    assert list(found) == ["0", "1", "2", "3", "4"]
+    wanted = [[page for page in pages if page] for pages in expected]
+    if query is not None and "WHERE" in query:
+        wanted = [[[]]] * 5
+    assert list(found.values()) == wanted
+    assert sorted(proxy.query_items(TEXT, max_item_count=7, **CROSS)) == [f"i{n:02}" for n in range(60)]
+
+
 def test_a_range_that_is_not_there(service: Service) -> None:
     proxy = service.container()
     answer = service.raw("GET", path_of(proxy, "docs"), None, {"x-ms-documentdb-partitionkeyrangeid": "7"})

@@ -157,6 +157,23 @@ def test_a_query_is_finished_where_it_began(service: Service) -> None:
     assert service.raw("GET", docs, None, gone).substatus == 1002
 
 
+def test_pages_over_the_container_go_on_in_the_children(service: Service) -> None:
+    """A range that is split between two pages is read to its end, and the following ones after it."""
+    for throughput, more in ((400, 30_000), (12_000, 40_000)):
+        proxy = filled(service, throughput)
+        found: list[str] = []
+        headers: dict[str, str | bytes | None] = {"x-ms-max-item-count": "9"}
+        for number in range(100):
+            answer = service.raw("GET", path_of(proxy, "docs"), None, headers)
+            found += ids(answer.json["Documents"])
+            if "x-ms-continuation" not in answer.headers:
+                break
+            headers["x-ms-continuation"] = answer.headers["x-ms-continuation"]
+            if number == 1:
+                proxy.replace_throughput(more)
+        assert sorted(found) == EVERYTHING
+
+
 def test_a_token_of_a_child_is_not_one_of_its_parent(service: Service) -> None:
     proxy = filled(service, 12_000)
     docs = path_of(proxy, "docs")

@@ -80,8 +80,8 @@ async def read_feed(call: CosmosCall) -> Response:
     view = await call.get_owning_container()
     statement = call.statement()
     query = await queries.compile_text(statement, SELECT_ALL, {}, lenient=False)
-    scope, _ = resolve_scope(call, view, None)
-    return await _answer_page(call, statement, view, query, scope, ("", None))
+    scope, named = resolve_scope(call, view, None)
+    return await _answer_page(call, statement, view, query, scope, ("", None), named=named)
 
 
 async def execute(call: CosmosCall) -> Response:
@@ -99,7 +99,7 @@ async def execute(call: CosmosCall) -> Response:
         # first.
         check_blocking_source(query, len(view.ranges))
     text_and_parameters = query.statement.text, query.parameters
-    return await _answer_page(call, statement, view, query, scope, text_and_parameters, functions)
+    return await _answer_page(call, statement, view, query, scope, text_and_parameters, functions, named=named)
 
 
 def _scope_of_query(call: CosmosCall, view: ContainerView, query: Query) -> Scope:
@@ -157,21 +157,28 @@ def _key_values(values: tuple[Any, ...]) -> KeyValues:
 
 async def _answer_page(
     call: CosmosCall, statement: Statement, view: ContainerView, query: Query, scope: Scope, text_and_parameters: tuple[str, Any],
-    functions: Mapping[str, str] = MappingProxyType({}),
+    functions: Mapping[str, str] = MappingProxyType({}), *, named: bool,
 ) -> Response:  # fmt: skip
+    """`named`: the headers name the scope."""
+    # As in the service, a page over a whole container has rows of one range, and the next page may be of the next range.
+    in_turn = not named and scope == Scope() and not query.needs_merge and query.reads_documents
+    secret, restores = call.account.secret, call.engine.restores
+    tokens = QueryTokens(secret, view, scope, text_and_parameters, restores, in_turn=in_turn)
+    start = tokens.start(call.request.headers.get(CONTINUATION, b"").decode("latin-1"))
+    scope = tokens.scope
     # The price is known after the page only. The least price is held, and the rest settled then.
     call.spending = admit(call, view, scope, prices.query(0, 0, 0))
     lsn = await call.read_session_lsn(view)
-    tokens = QueryTokens(call.account.secret, view, scope, text_and_parameters, call.engine.restores)
-    start = tokens.start(call.request.headers.get(CONTINUATION, b"").decode("latin-1"))
     started = monotonic_us()
-    page = await _read_page(call, statement, view, query, tokens.scope, start, functions)
+    page = await _read_page(call, statement, view, query, scope, start, functions)
     headers = [*view.scope_headers(scope, lsn, named_range(call)), (ITEM_COUNT, b"%d" % len(page.rows))]
     if call.request.flag(POPULATE_QUERY_METRICS):
         headers.append((QUERY_METRICS, _format_metrics(page, monotonic_us() - started)))
     if query.sort_paths():
         headers.append(ORDER_OF_TIES)
     headers += index_metrics(call.request, view, query, scope)
+    if page.next is None and in_turn and (following := view.scope_after(scope)) is not None:
+        tokens.scope, page.next = following, PageStart()
     if page.next is not None:
         headers.append((CONTINUATION, tokens.token(page.next).encode()))
     return Response(200, feed_body(view.links.rid, "Documents", page.rows), headers, page.charge)
