@@ -134,6 +134,7 @@ def test_the_first_file_found_is_the_only_one(tmp_path: Path) -> None:
         ("cosmos.throttling", "on", "cosmos.throttling", True),
         ("cosmos.capacity", "serverless", "cosmos.capacity", "serverless"),
         ("cosmos.query_rules", "lenient", "cosmos.query_rules", "lenient"),
+        ("cosmos.consistency", "bounded-staleness", "cosmos.consistency", "bounded-staleness"),
         ("ttl.charge", "free", "ttl.charge", "free"),
         ("ttl.sweep_interval", "250ms", "ttl.sweep_interval", 250 * MILLISECOND),
         ("ttl.sweep_interval", 60, "ttl.sweep_interval", MINUTE),

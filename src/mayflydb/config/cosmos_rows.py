@@ -42,6 +42,14 @@ COSMOS_ROWS: Final[Sequence[Row]] = (
         switch=True,
     ),
     Row(
+        "cosmos.consistency",
+        ("--consistency",),
+        "session",
+        read.choice("strong", "bounded-staleness", "session", "consistent-prefix", "eventual"),
+        "The account's consistency level: clients are told it and may ask for weaker ones. All reads are strong.",
+        "LEVEL",
+    ),
+    Row(
         "cosmos.index_after",
         ("--index-after",),
         10_000,

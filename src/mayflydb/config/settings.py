@@ -150,6 +150,7 @@ class CosmosSettings(msgspec.Struct, frozen=True):
     generate_key: bool
     cross_partition: Literal["azure", "direct"]
     check_date: bool
+    consistency: Literal["strong", "bounded-staleness", "session", "consistent-prefix", "eventual"]
     index_after: int
     capacity: Literal["provisioned", "serverless"]
     query_rules: Literal["strict", "lenient"]

@@ -15,8 +15,9 @@ _OF_A_PROCESS: Final = frozenset(
 
 _WITHOUT_PORTS: Final = frozenset(
     {
-        "cosmos.capacity", "cosmos.cross_partition", "cosmos.index_after", "cosmos.query_rules", "cosmos.throttling",
-        "limits.event_streams", "server.allow_time_travel", "server.initdb", "server.seed", "server.slow_request",
+        "cosmos.capacity", "cosmos.consistency", "cosmos.cross_partition", "cosmos.index_after", "cosmos.query_rules",
+        "cosmos.throttling", "limits.event_streams", "server.allow_time_travel", "server.initdb", "server.seed",
+        "server.slow_request",
     }
 )  # fmt: skip
 """Settings of a database without ports, besides those of the store, queries, the clock and TTL."""

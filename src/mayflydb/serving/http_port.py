@@ -114,6 +114,7 @@ def build_cosmos(engine: Engine, settings: Settings, key: str, reachable: bool) 
         resolve_address=settings.server.endpoint_for,
         serverless=cosmos.capacity == "serverless",
         lenient=cosmos.query_rules == "lenient",
+        consistency_level=cosmos.consistency.title().replace("-", ""),
     )
     # Each activity id contains these random bytes, so the ids of two processes differ.
     return CosmosApp(engine, account, secrets.token_hex(16).encode())

@@ -14,7 +14,7 @@ from mayflydb.engine.access_log import AccessLog
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.slow_log import SlowLog
 from mayflydb.evaluation.stops import EvaluationStopped, TooManyEvaluations
-from mayflydb.frontends.cosmos import auth, binary_json, emulator_tokens, errors, resource_tokens
+from mayflydb.frontends.cosmos import auth, binary_json, consistency, emulator_tokens, errors, resource_tokens
 from mayflydb.frontends.cosmos.access import IndexDemand
 from mayflydb.frontends.cosmos.calls import Account, CosmosCall, NameResolver
 from mayflydb.frontends.cosmos.commands.table import Route, find_route, with_triggers
@@ -41,7 +41,7 @@ from mayflydb.frontends.cosmos.scripting.threads import ScriptThreads
 from mayflydb.frontends.cosmos.wire import JSON, MAX_BODY, Request, Response
 from mayflydb.http.messages import Request as HttpRequest
 from mayflydb.http.messages import Response as HttpResponse
-from mayflydb.model.errors import BadRequest, MayflyError, Unauthenticated, drop_frames
+from mayflydb.model.errors import MayflyError, Unauthenticated, drop_frames
 from mayflydb.model.instant import SECOND
 from mayflydb.version import __version__
 
@@ -49,11 +49,6 @@ log = logging.getLogger(__name__)
 
 SERVER = f"mayfly/{__version__}"
 GATEWAY_HEADERS = [JSON, (GATEWAY_VERSION, b"version=2.14.0"), (SERVICE_VERSION, SERVER.encode())]
-
-CONSISTENCY_LEVELS = frozenset({b"session", b"consistentprefix", b"eventual"})
-"""The consistency levels that an account with the default Session grants."""
-
-DEFAULT_LEVEL = b"Session"
 
 OPTION_HEADERS = frozenset({INDEXING_DIRECTIVE, *INCLUDE_HEADERS.values()})
 """Headers besides the consistency level that Mayfly may have to refuse, or that select another command."""
@@ -69,6 +64,7 @@ class CosmosApp:
     def __init__(self, engine: Engine, account: Account, boot_id: bytes) -> None:
         self._engine = engine
         self._account = account
+        self._level = account.consistency_level.encode()
         self._resolver = NameResolver(engine)
         self._demand = IndexDemand(engine, account.index_after)
         self._threads = ScriptThreads(engine.reads)
@@ -118,8 +114,8 @@ class CosmosApp:
         http.operation = route.operation or route.handler.__name__
         headers = http.headers
         # A request that names the default level exactly, and no further option, skips these checks.
-        if headers.get(CONSISTENCY_LEVEL) != DEFAULT_LEVEL or not OPTION_HEADERS.isdisjoint(headers):
-            _check_options(headers)
+        if headers.get(CONSISTENCY_LEVEL) != self._level or not OPTION_HEADERS.isdisjoint(headers):
+            _check_options(headers, self._account.consistency_level)
             route = with_triggers(route, headers)
         # Kinds of keys are checked here. The rights of a token depend on containers, so its check waits for the call,
         # which resolves names.
@@ -201,15 +197,10 @@ def _format_charge(charge: float) -> bytes:
     return b"%.2f" % charge
 
 
-def _check_options(headers: Mapping[bytes, bytes]) -> None:
-    """Raise BadRequest or Unsupported for an option that this account does not grant.
-
-    Every read is strong, but the account promises no more than Session.
-    """
-    level = headers.get(CONSISTENCY_LEVEL, b"session").lower()
-    if level not in CONSISTENCY_LEVELS:
-        shown = level[:100].decode("latin-1")
-        raise BadRequest(f"The consistency level '{shown}' is not one of those up to the account's default, Session.")
+def _check_options(headers: Mapping[bytes, bytes], level: str) -> None:
+    """Raise BadRequest or Unsupported for an option that this account does not grant. `level`: its consistency level."""
+    if (sent := headers.get(CONSISTENCY_LEVEL)) is not None:
+        consistency.check_requested(sent, level)
     check_indexing_directive(headers.get(INDEXING_DIRECTIVE, b"default").decode("latin-1"))
 
 

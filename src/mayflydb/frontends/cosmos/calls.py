@@ -14,7 +14,7 @@ from mayflydb.engine.commands import ANY_VERSION
 from mayflydb.engine.engine import Engine
 from mayflydb.evaluation.statement import Statement
 from mayflydb.evaluation.stops import StopReason
-from mayflydb.frontends.cosmos import session
+from mayflydb.frontends.cosmos import consistency, session
 from mayflydb.frontends.cosmos.access import IndexDemand
 from mayflydb.frontends.cosmos.auth import Keys
 from mayflydb.frontends.cosmos.headers import IF_MATCH, INTENDED_RID, SESSION_TOKEN
@@ -57,6 +57,7 @@ class Account(msgspec.Struct, frozen=True):
     `secret`: signs continuation tokens. `merges_queries`: Mayfly runs a query over all partitions also for a client without a
     plan, instead of asking the client to merge.
     `serverless`: nothing has throughput. `lenient`: queries that the service refuses are run where Mayfly can.
+    `consistency_level`: the default, of `consistency.LEVELS`.
     `index_after`: items that queries read in vain before an index is built (0: none is built).
     `resolve_address`: maps the address that a client used to the advertised one; both are `scheme://host:port`.
     """
@@ -67,6 +68,7 @@ class Account(msgspec.Struct, frozen=True):
     check_date: bool = False
     serverless: bool = False
     lenient: bool = False
+    consistency_level: str = consistency.DEFAULT
     limits: ItemLimits = ItemLimits()
     index_after: int = 10_000
     resolve_address: Callable[[str], str] = str

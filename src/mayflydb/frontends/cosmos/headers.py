@@ -81,7 +81,7 @@ PREFER: Final = _honour(b"prefer", "`return=minimal` leaves the item out of a wr
 ACTIVITY_ID: Final = _honour(b"x-ms-activity-id", "Repeated in the answer; made up where it is missing.")
 CONSISTENCY_LEVEL: Final = _honour(
     b"x-ms-consistency-level",
-    "Levels up to Session, which all reads exceed; stronger ones are refused as by an account whose default is Session.",
+    "Levels up to the account's (`--consistency`), which all reads reach; stronger ones are refused, as by the service.",
 )
 CONTINUATION: Final = _honour(
     b"x-ms-continuation", "Where a feed or a query goes on; in an answer, where its next page begins."

@@ -21,6 +21,7 @@ import msgspec
 
 from mayflydb.engine.catalog import PartitionRange
 from mayflydb.engine.throughput import Throughput
+from mayflydb.frontends.cosmos import consistency
 from mayflydb.frontends.cosmos.throughput import content_of
 from mayflydb.model.instant import SECOND, Instant
 from mayflydb.model.record import Record
@@ -436,8 +437,11 @@ _QUERY_ENGINE: Final = {
 }  # fmt: skip
 
 
-def account_document(address: str) -> dict[str, Any]:
-    """Build the account document. Clients send all other requests to its `address` (`scheme://host:port`)."""
+def account_document(address: str, level: str = consistency.DEFAULT) -> dict[str, Any]:
+    """Build the account document. Clients send all other requests to its `address` (`scheme://host:port`).
+
+    `level`: the consistency level of the account.
+    """
     location = {"name": "Local", "databaseAccountEndpoint": f"{address}/"}
     return {
         "_self": "",
@@ -452,7 +456,7 @@ def account_document(address: str) -> dict[str, Any]:
         "continuousBackupEnabled": False,
         "enablePerPartitionFailoverBehavior": False,
         "userReplicationPolicy": {"asyncReplication": False, "minReplicaSetSize": 1, "maxReplicasetSize": 4},
-        "userConsistencyPolicy": {"defaultConsistencyLevel": "Session"},
+        "userConsistencyPolicy": consistency.policy(level),
         "systemReplicationPolicy": {"minReplicaSetSize": 1, "maxReplicasetSize": 4},
         "readPolicy": {"primaryReadCoefficient": 1, "secondaryReadCoefficient": 1},
         "queryEngineConfiguration": msgspec.json.encode(_QUERY_ENGINE).decode(),

@@ -14,7 +14,7 @@ async def read(call: CosmosCall) -> Response:
     """GET /. Clients send further requests to the address in the answer: that of this request, or the advertised one."""
     host = call.request.text(HOST) or "localhost"
     address = call.account.resolve_address(f"{call.request.scheme}://{host}")
-    return json_response(200, account_document(address), charge=prices.METADATA)
+    return json_response(200, account_document(address, call.account.consistency_level), charge=prices.METADATA)
 
 
 async def read_conflict_feed(call: CosmosCall) -> Response:
