@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import click
+import pytest
+
+from mayflydb.cli.output import show
 from mayflydb.cli.progress import describe
 from mayflydb.cli.tables import columns_of, draw_table
 
@@ -38,3 +42,14 @@ def test_an_amount_of_work() -> None:
         == "export  [######..................]  250 of 1,000 records, 12 s left"
     )
     assert describe("advance", "deaths", 1204, None, 2.6) == "advance  1,204 deaths, 3 s"
+
+
+def test_statements_have_a_line_each(capsys: pytest.CaptureFixture[str]) -> None:
+    context = click.Context(click.Command("show"), obj={"output": "table"})
+    show(context, {"now": "x", "statements": ["ALTER TABLE a, b", "SELECT 1"], "sample": ["1", "2"]})
+    assert [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()[2:]] == [
+        ["now", "x"],
+        ["statements", "ALTER TABLE a, b"],
+        ["SELECT", "1"],
+        ["sample", "1, 2"],
+    ]

@@ -62,6 +62,7 @@ FILES: Final = {
     "/_explorer/events.jsonl": "/_explorer/events.jsonl",
     "/_explorer/snapshots/{name}.snapshot": "/_explorer/snapshots/monday.snapshot",
     "/_explorer/static/{name:path}": "/_explorer/static/portal.css",
+    f"{COSMOS_ROUTE}/export": f"{COSMOS}/export?form=csv",
     f"{MONGO_ROUTE}/export": f"{MONGO}/export?form=csv",
     f"{YDB_ROUTE}/export": f"{YDB}/export?form=jsonl",
 }

@@ -70,6 +70,11 @@ def test_files_filters_and_picked_items(sessions: ContainerProxy, visitor: Visit
     page = visitor.get(f"{BASE}/items?filter=WHERE+c.n+%3E+0&sort=-n&column=n")
     shown = page.text("DocumentsTab/DocumentsPane")
     assert shown.index('2 "a" 2 2 h') < shown.index('1 "a" 1 2 h') and '0 "a"' not in shown
+    assert "export?form=csv&amp;filter=WHERE+c.n+%3E+0&amp;sort=-n" in page.source
+    exported = visitor.get(f"{BASE}/export?form=jsonl&filter=WHERE+c.n+%3E+0&sort=-n").source.splitlines()
+    assert [json.loads(line)["n"] for line in exported] == [2, 1]
+    assert len(visitor.get(f"{BASE}/export?form=csv").source.splitlines()) == 4
+    assert visitor.get(f"{BASE}/export?form=xml").status == 400
     page = visitor.get(f"{BASE}/items?filter=WHERE+c.n+%3E%3E")
     assert page.status == 400 and "Syntax error" in page.text("alert")
     page = visitor.post(f"{BASE}/items", pick("0") | {"action": "patch"})

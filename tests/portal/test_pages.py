@@ -310,3 +310,31 @@ def test_the_wheel_has_all_files(tmp_path: Path) -> None:
     assert files
     with zipfile.ZipFile(wheel) as opened:
         assert {f"mayflydb/portal/{path.relative_to(pages)}" for path in files} <= set(opened.namelist())
+
+
+@in_memory
+def test_the_overview_offers_what_is_served(visitor: Visitor) -> None:
+    labels = ("New Container", "New Collection", "New Table")
+    found = visitor.get("/").texts
+    assert all(f"CommandBar/Button:{label}" in found for label in labels)
+    with serve(memory=True, port=0, mongo_port=-1, ydb_port=-1) as bare:
+        found = Visitor(port_of(bare)).get("/").texts
+    assert [label for label in labels if f"CommandBar/Button:{label}" in found] == ["New Container"]
+
+
+@in_memory
+def test_hidden_records_have_no_ttl_of_their_own(
+    http: Http, server: RunningServer, shop: DatabaseProxy, visitor: Visitor
+) -> None:
+    items = shop.create_container("sessions", PartitionKey("/pk"), default_ttl=7200)
+    with server.mongo.client() as client:
+        client.app.otps.create_index("_ts", expireAfterSeconds=7200)
+        for ttl in (60, 90):
+            client.app.otps.insert_one({"ttl": ttl})
+            items.create_item({"id": str(ttl), "pk": "a", "ttl": ttl})
+        http.post("ttl/pause")
+        server.clock.advance(seconds=61)
+        assert "<dt>With a ttl of their own</dt><dd>1</dd>" in visitor.get("/_explorer/mongo/app/otps/documents").source
+        overview = visitor.get("/").source
+        assert overview.count('<td class="n">1</td>\n    <td class="n">1</td>\n    <td class="n">1</td>') == 2
+        http.post("ttl/resume")

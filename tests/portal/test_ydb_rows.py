@@ -73,7 +73,12 @@ def test_rows_are_seen_edited_and_deleted(carts: Visitor, server: RunningServer)
     assert "for good" in asked.source
     assert "1 row deleted" in carts.post(f"{TABLE}/row", sent | {"action": "delete-for-good"}).source
     assert "1 row deleted" in carts.post(f"{TABLE}/delete", {"pick": "[3]"}).source
-    server.clock.advance(hours=2)
+    server.clock.advance(hours=1)
+    assert carts.get(f"{TABLE}/rows").text("mf-expires-in") == "due"
+    changed = carts.get(f"{TABLE}/rows").fields | {"status": "enabled", "column": "at", "lifetime": "30m"}
+    preview = carts.post(f"{TABLE}/rows", changed | {"action": "preview"})
+    assert preview.text("mf-ttl-sample") == "Among them: 2"
+    server.clock.advance(hours=1)
     assert "There are no rows." in carts.get(f"{TABLE}/rows").source
     assert "as it is written above" in carts.post(f"{TABLE}/drop", {"confirm": "carts"}).source
     assert "Table shop/carts dropped" in carts.post(f"{TABLE}/drop", {"confirm": "shop/carts"}).source

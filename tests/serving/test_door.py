@@ -21,7 +21,6 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
-import ydb
 from azure.cosmos import CosmosClient
 from pymongo import MongoClient
 from pymongo.errors import AutoReconnect, ServerSelectionTimeoutError
@@ -157,9 +156,7 @@ def test_with_tls_every_client_connects(guarded: RunningServer) -> None:
     assert list(client.list_databases()) == []
     with guarded.mongo.client() as mongo:
         assert mongo.list_database_names() == []
-    password = Path(told.ydb_password_path or "").read_text().strip()
-    credentials = ydb.StaticCredentials.from_user_password("root", password)
-    with guarded.ydb.driver(root_certificates=Path(ca).read_bytes(), credentials=credentials) as driver:
+    with guarded.ydb.driver() as driver:
         assert [each.name for each in driver.scheme_client.list_directory("/local").children] == [".sys"]
 
 

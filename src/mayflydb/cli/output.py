@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import click
 import msgspec
@@ -72,11 +72,17 @@ def _rows_of(document: Any) -> Rows:
     return [{"name": name, "value": value} for name, value in _flatten(document)]
 
 
+ONE_A_LINE: Final = ("statements", "notes")
+"""Members whose texts have commas in them: each has a line of its own."""
+
+
 def _flatten(document: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
     pairs: list[tuple[str, Any]] = []
     for name, value in document.items():
         if isinstance(value, Mapping) and value:
             pairs += _flatten(value, f"{prefix}{name}.")
+        elif name in ONE_A_LINE and isinstance(value, list) and value:
+            pairs += [(prefix + name if n == 0 else "", each) for n, each in enumerate(value)]
         else:
             pairs.append((prefix + name, value))
     return pairs

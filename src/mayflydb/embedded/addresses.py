@@ -57,7 +57,9 @@ class MongoAccess:
 class YdbAccess:
     """The address for YDB's clients; `endpoint` is empty where YDB is off."""
 
-    def __init__(self, announcement: Announcement) -> None:
+    def __init__(self, ca_file: Callable[[], Path], announcement: Announcement) -> None:
+        self._ca_file = ca_file
+        self._password_path = announcement.ydb_password_path
         self.endpoint: str = announcement.ydb_endpoint or ""
         self.tls_endpoint: str = announcement.ydb_tls_endpoint or ""
         self.database: str = announcement.ydb_database or ""
@@ -68,11 +70,19 @@ class YdbAccess:
         return ydb_connection_string(self.endpoint, self.database)
 
     def driver(self, **options: Any) -> Any:
-        """Connect a driver of the vendor's SDK; stop it before the server ends. ImportError if the SDK is not installed."""
+        """Connect a driver of the vendor's SDK; stop it before the server ends. ImportError if the SDK is not installed.
+
+        Where the server asks for a login, the driver is `root` unless `credentials` are given.
+        """
         try:
             import ydb
         except ImportError as error:
             raise ImportError(f"the vendor's client is not installed: {INSTALL}") from error
+        if self._password_path is not None and "credentials" not in options:
+            password = Path(self._password_path).read_text(encoding="utf-8").strip()
+            options["credentials"] = ydb.StaticCredentials.from_user_password("root", password)
+        if self.endpoint.startswith("grpcs:") and "root_certificates" not in options:
+            options["root_certificates"] = self._ca_file().read_bytes()
         driver = ydb.Driver(endpoint=self.endpoint, database=self.database, **options)
         driver.wait(timeout=10, fail_fast=True)
         return driver

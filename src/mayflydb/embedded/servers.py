@@ -29,7 +29,7 @@ class ServerHandle(AdminHandle):
         self.announcement = announcement
         self.cosmos = CosmosAccess(ca_file, announcement)
         self.mongo = MongoAccess(announcement)
-        self.ydb = YdbAccess(announcement)
+        self.ydb = YdbAccess(ca_file, announcement)
 
     @property
     def admin_url(self) -> str:
@@ -72,9 +72,17 @@ def serve(path: str | Path | None = None, *, memory: bool = False, **settings: A
     """Serve a file, or memory, in a thread, until the block ends.
 
     Keywords are the flags of `mayfly serve` (`port=0`, `clock="virtual"`, `allow_host=["db.test"]`). The environment and
-    settings files are not read. TypeError for an unknown keyword; StartFailed for a setting that is refused.
+    settings files are not read. `clock="system"`: the clock of this process, which tests move, for a server in memory. TypeError
+    for an unknown keyword; StartFailed for a setting that is refused.
     """
+    follows = settings.get("clock") == "system"
+    if follows:
+        if not memory or "clock_start" in settings:
+            raise TypeError("clock='system' is for a server in memory, and begins at the time of this process")
+        settings["clock"] = "virtual"
     with running(settings_from(path, memory, settings)) as server:
+        if follows:
+            server.follow_process()
         yield server
 
 

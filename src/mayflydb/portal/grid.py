@@ -165,4 +165,4 @@ def parse_position(after: str) -> Position:
 def _remaining_time(deadline: Instant | None, reason: str, now: Instant) -> str:
     if deadline is None:
         return "TTL off" if reason == "off" else "never"
-    return words.short_span(max(0, deadline - now))
+    return words.short_span(deadline - now) if deadline > now else words.DUE

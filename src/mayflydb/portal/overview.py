@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from mayflydb.admin.operations import Admin
 from mayflydb.admin.requests import DueList, Forecast, parse_moment
+from mayflydb.admin.wires import Wires
 from mayflydb.engine.meter import MinuteUse
 from mayflydb.model.record import Expiry
 from mayflydb.portal import words
 from mayflydb.portal.events import describe_expiries, read_latest
 from mayflydb.portal.forecast import HORIZONS, check_horizon, plot_forecast
+from mayflydb.portal.records import count_visible_own
 from mayflydb.portal.shell import Shell, build_branch, json_response
 from mayflydb.portal.usage import describe_usage, plot_usage
 
@@ -42,9 +45,10 @@ CAUSES: Final[Mapping[str, str]] = {
 class OverviewPage:
     """Totals, the forecast, and a line for each container."""
 
-    def __init__(self, admin: Admin, shell: Shell) -> None:
+    def __init__(self, admin: Admin, shell: Shell, wires: Wires) -> None:
         self._admin = admin
         self._shell = shell
+        self._wires = wires
 
     async def show(self, request: Request) -> Response:
         """Show the page. `horizon` of the address: the span of the forecast."""
@@ -94,7 +98,8 @@ class OverviewPage:
             row, database = shown.get(container.target), names.get(container.node.parent)
             # Each list is read by itself, so a container may have been created or dropped between two of them.
             if row is not None and database is not None:
-                rows.append({**row, "database": database, "way": build_branch(container), "ttl": _time_to_live(row)})
+                way, own = build_branch(container), await count_visible_own(self._admin, container, row)
+                rows.append({**row, "database": database, "way": way, "ttl": _time_to_live(row), "own": own})
         forecast = await self._forecast(horizon)
         soon = forecast if horizon == "1h" else await self._forecast("1h")
         pending = (await self._admin.reports.list_due(DueList(to=listing["now"], limit=PENDING)))["records"]
@@ -113,6 +118,7 @@ class OverviewPage:
         return {
             "rows": rows,
             "figures": figures,
+            "others": self._new_pages(),
             "empty": [name for name in names.values() if not _has(rows, name)],
             "usage": plot_usage(await self._read_usage()),
             "plot": plot_forecast(horizon, forecast),
@@ -120,6 +126,15 @@ class OverviewPage:
             "causes": _count_causes(latest),
             "counted": len(latest),
         }
+
+    def _new_pages(self) -> list[tuple[str, str]]:
+        """Return (label, path) of the pages that make something in MongoDB and YDB, where they are served."""
+        pages = []
+        if self._wires.mongo is not None:
+            pages.append(("New Collection", "/_explorer/new-collection"))
+        if self._wires.ydb is not None:
+            pages.append(("New Table", f"/_explorer/ydb{quote(self._admin.info(None)['ydb']['database'])}/new-table"))
+        return pages
 
 
 def _pending_line(row: Mapping[str, Any]) -> dict[str, Any]:

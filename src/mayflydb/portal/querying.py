@@ -139,12 +139,7 @@ class QueryPage:
         ran = _read_wanted(place, sent, text)
         try:
             if (form := exports.FORMS.get(sent.get("action", ""))) is not None:
-                work = self._export(runner, ran)
-                rows, columns = await run_while_present(request, work, FILE_SECONDS, "The query")
-                content = await asyncio.to_thread(form.encode, rows, columns)
-                return Response(
-                    content, headers=HEADERS | exports.disposition(f"query.{form.suffix}"), media_type=form.kind
-                )
+                return await self._send_file(request, runner, ran, form, "query")
             asked = QueryRequest(ran.text, ran.options, ran.trail[-1] if ran.trail else "", ran.limit)
             answer = await run_while_present(request, runner.run(asked), SECONDS, "The query")
         except ClientLeft:
@@ -153,6 +148,23 @@ class QueryPage:
             fault = results.locate(error, ran.text, text, ran.offset)
             return await self._render(request, place, text, ran, None, fault, describe_error(error)[1])
         return await self._render(request, place, text, ran, answer)
+
+    async def export(self, request: Request, runner: QueryRunner, text: str, name: str) -> Response:
+        """Send all rows of a query as a file. `form` of the address: jsonl or csv; `name`: of the file, without its suffix."""
+        form = exports.FORMS.get(f"export-{request.query_params.get('form', 'jsonl')}")
+        if form is None:
+            raise BadRequest("form is jsonl or csv")
+        try:
+            return await self._send_file(request, runner, Ran(text), form, name)
+        except ClientLeft:
+            return Response(status_code=204)
+
+    async def _send_file(
+        self, request: Request, runner: QueryRunner, ran: Ran, form: exports.FileForm, name: str
+    ) -> Response:
+        rows, columns = await run_while_present(request, self._export(runner, ran), FILE_SECONDS, "The query")
+        content = await asyncio.to_thread(form.encode, rows, columns)
+        return Response(content, headers=HEADERS | exports.disposition(f"{name}.{form.suffix}"), media_type=form.kind)
 
     async def _export(self, runner: QueryRunner, ran: Ran) -> tuple[list[Any], Sequence[str]]:
         """Return all rows of a query, and its columns. TooLarge if they are more than a file may have."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, Literal
 from urllib.parse import urlencode
 
 from starlette.responses import RedirectResponse, Response
 
 from mayflydb.admin.operations import Admin
+from mayflydb.admin.targets import ContainerTarget
 from mayflydb.engine.engine import Scope
 from mayflydb.model.record import IGNORED, Record
 from mayflydb.portal import words
@@ -20,6 +22,13 @@ MAX_DOCUMENTS_READ = 10_000
 
 NOTHING: Final[tuple[list[Record], str | None]] = ([], None)
 """The records of a page that shows them as a grid."""
+
+
+async def count_visible_own(admin: Admin, container: ContainerTarget, row: Mapping[str, Any]) -> int:
+    """Count the visible records with a ttl of their own. `row`: the container's counts, in which hidden records are included."""
+    if not (row["hidden"] and row["own_ttl"]):
+        return int(row["own_ttl"])
+    return (await admin.engine.expiry_counts.census(container.node, await admin.engine.now())).own
 
 
 class RecordsPage:

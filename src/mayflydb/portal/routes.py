@@ -32,7 +32,7 @@ def pages_app(admin: Admin, wires: Wires) -> ASGIApp:
     """Build the application of all pages."""
     static = Static()
     shell = Shell(admin, static)
-    overview, events = OverviewPage(admin, shell), EventsPage(admin, shell)
+    overview, events = OverviewPage(admin, shell, wires), EventsPage(admin, shell)
     find = FindPage(admin, shell)
     clock, snapshots = ClockPage(admin, shell), SnapshotsPage(admin, shell)
 

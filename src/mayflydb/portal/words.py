@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from mayflydb.admin import formats
 from mayflydb.admin.requests import parse_moment
 from mayflydb.model.instant import DAY, HOUR, MINUTE, SECOND, Instant, Span
+
+DUE: Final = "due"
+"""The time until a deadline that has come. The record waits for its purge."""
 
 _UNITS: tuple[tuple[str, Span], ...] = (("d", DAY), ("h", HOUR), ("min", MINUTE), ("s", SECOND))
 
@@ -56,8 +59,9 @@ def short_span(length: Span) -> str:
 
 
 def format_wait(time: str, now: str) -> str:
-    """Return the span from `now` to a time of a page: `59 s`; `0 s` for a time that has come."""
-    return short_span(max(0, parse_moment(time.replace(" ", "T")) - parse_moment(now.replace(" ", "T"))))
+    """Return the span from `now` to a time of a page: `in 59 s`; `due` for a time that has come."""
+    left = parse_moment(time.replace(" ", "T")) - parse_moment(now.replace(" ", "T"))
+    return f"in {short_span(left)}" if left > 0 else DUE
 
 
 def ttl_index(index: Mapping[str, Any]) -> str:

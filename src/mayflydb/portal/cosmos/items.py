@@ -83,7 +83,9 @@ class ItemsPage:
             listed = f"{'' if complete else 'The first '}{words.items(len(rows))}"
             caption = f"{listed} that would expire at once with Time to Live {would}"
             view = msgspec.structs.replace(view, caption=caption, filter=None)
+        kept: dict[str, str] = {name: asked[name] for name in ("filter", "sort") if name in asked}
         content = {"view": view, "would": would, "complete": complete, "next": await self.next_sweep(visit)}
+        content |= {"export": urlencode(kept, errors="replace")}
         return await self._page(visit, "cosmos/items.html", content, status, problem)
 
     def _view(
@@ -121,12 +123,7 @@ class ItemsPage:
         self, visit: Visit, asked: Mapping[str, str], chosen: Sequence[str], token: str | None
     ) -> tuple[list[dict[str, Any]], str | None, list[str], list[list[str]]]:
         """Return the lines of a page that a query gives, the next page's token, and the names and values of properties."""
-        text = " ".join((SELECT_ALL, asked.get("filter", "")))
-        if sort := asked.get("sort", ""):
-            name = sort.removeprefix("-")
-            if not _PLAIN_NAME.fullmatch(name):
-                raise BadRequest("Items are sorted by a property of letters, digits and underscores.")
-            text += f" ORDER BY c.{name}{' DESC' if sort != name else ''}"
+        text = query_text(asked)
         answer = await ItemQueries(self._cosmos, visit).run(QueryRequest(text, {}, token or "", PAGE))
         container, now = visit.container, await self._admin.engine.now()
         paths, rows, cells = container.node.body["partitionKey"]["paths"], [], []
@@ -218,6 +215,17 @@ class ItemsPage:
         rules = container.front_end.propose(container.database, container.node, Change(_parse_default(wanted))).rules
         found = await counts.find_expiring_now(container.node, rules, now, MAX_EXPIRING, counts.allow())
         return [grid_row(container, record, rules, now) for record in found.records], found.complete
+
+
+def query_text(asked: Mapping[str, str]) -> str:
+    """Return the query that an address asks for by its `filter` and `sort`."""
+    text = " ".join((SELECT_ALL, asked.get("filter", ""))).rstrip()
+    if sort := asked.get("sort", ""):
+        name = sort.removeprefix("-")
+        if not _PLAIN_NAME.fullmatch(name):
+            raise BadRequest("Items are sorted by a property of letters, digits and underscores.")
+        text += f" ORDER BY c.{name}{' DESC' if sort != name else ''}"
+    return text
 
 
 def _parse_default(wanted: str) -> int | None:

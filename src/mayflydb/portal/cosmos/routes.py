@@ -12,7 +12,7 @@ from mayflydb.admin.operations import Admin
 from mayflydb.admin.wires import Cosmos
 from mayflydb.portal.cosmos.containers import Containers
 from mayflydb.portal.cosmos.item_changes import ItemChanges
-from mayflydb.portal.cosmos.items import ItemsPage
+from mayflydb.portal.cosmos.items import ItemsPage, query_text
 from mayflydb.portal.cosmos.panels import Panels
 from mayflydb.portal.cosmos.query import ItemQueries, query_place
 from mayflydb.portal.cosmos.settings import SettingsPage
@@ -40,6 +40,10 @@ def cosmos_routes(admin: Admin, shell: Shell, cosmos: Cosmos) -> Iterator[Route]
     async def submit_query(visit: Visit) -> Response:
         return await queries.submit(visit.request, query_place(visit), ItemQueries(cosmos, visit))
 
+    async def export(visit: Visit) -> Response:
+        text = query_text(visit.request.query_params)
+        return await queries.export(visit.request, ItemQueries(cosmos, visit), text, visit.name)
+
     async def submit(visit: Visit) -> Response:
         return await settings.submit(visit, await read_form(visit.request))
 
@@ -58,6 +62,7 @@ def cosmos_routes(admin: Admin, shell: Shell, cosmos: Cosmos) -> Iterator[Route]
     yield from page("item", items.show_item, items.show_item_json, changes.submit)
     yield from page("new-item", changes.show_new, changes.show_new, changes.submit_new)
     yield from page("upload", changes.show_upload, changes.show_upload, changes.submit_upload)
+    yield Route(f"{BASE}/export", visit(export))
     yield from page("query", show_query, show_query_json, submit_query)
     yield from page("delete", panels.show_delete, panels.show_delete, panels.submit_delete)
     yield from page_routes("/_explorer/new-container", panels.show_new, panels.show_new, panels.submit_new)

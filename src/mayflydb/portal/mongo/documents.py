@@ -29,7 +29,7 @@ from mayflydb.portal.grid import (
 )
 from mayflydb.portal.mongo.collection import CollectionDocuments, id_of, id_text, name_id
 from mayflydb.portal.mongo.query import require_mongo
-from mayflydb.portal.records import NOTHING, RecordsPage
+from mayflydb.portal.records import NOTHING, RecordsPage, count_visible_own
 from mayflydb.portal.results import shorten
 from mayflydb.portal.shell import Shell, Visit, json_response
 from mayflydb.query.mongo.extended_json import TEXT, Encoded, fields_of, format_value
@@ -70,6 +70,7 @@ class DocumentsPage(RecordsPage):
         query = visit.request.query_params
         kept = {name: query[name] for name in ("filter", "sort") if query.get(name)}
         content |= {"view": view, "export": urlencode(kept, errors="replace")}
+        content["own"] = await count_visible_own(self._admin, visit.container, content["collection"])
         return await self._shell.page(visit.request, self._template, content, status, problem, large=True)
 
     async def show_json(self, visit: Visit) -> Response:

@@ -11,7 +11,7 @@ function span(seconds) {
     rest -= count * size;
     if (count) parts.push(`${count.toLocaleString("en")} ${unit}`);
   }
-  return parts.slice(0, 2).join(" ") || "0 s";
+  return parts.slice(0, 2).join(" ") || "less than 1 s";
 }
 
 for (const table of document.querySelectorAll("[data-runs]")) {
@@ -22,7 +22,7 @@ for (const table of document.querySelectorAll("[data-runs]")) {
     const now = start + performance.now() - since;
     for (const [cell, deadline] of cells) {
       const left = Math.floor((deadline - now) / 1000);
-      const text = left >= 0 ? span(left) : (cell.dataset.done ?? "expired");
+      const text = left >= 0 ? (cell.dataset.before ?? "") + span(left) : (cell.dataset.done ?? "expired");
       if (cell.textContent !== text) cell.textContent = text;
       if (left < 0 && !cell.dataset.done) cell.parentElement.classList.add("gone");
     }
