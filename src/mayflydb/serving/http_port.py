@@ -20,6 +20,7 @@ from mayflydb.frontends.cosmos.app import CosmosApp
 from mayflydb.frontends.cosmos.auth import Keys
 from mayflydb.frontends.cosmos.caller import Caller
 from mayflydb.frontends.cosmos.calls import Account
+from mayflydb.frontends.cosmos.direct.connection import build_if_direct
 from mayflydb.http.connection import Limits
 from mayflydb.http.listener import Listener
 from mayflydb.http.messages import Handler
@@ -62,7 +63,7 @@ class HttpPort:
         self.secret = None if token is None else token.decode("ascii", "replace")
         self._gateway = HttpGateway(Hosts(names), readiness, token, self.requires_tls)
         limits = Limits(server.max_connections, shared.per_address, shared.listeners)
-        self._listener = Listener(self._gateway, certificate, limits, shared.in_flight, shared.quotas)
+        self._listener = Listener(self._gateway, certificate, limits, shared.in_flight, shared.quotas, build_if_direct)
         self._listener.serve(self._sockets)
         if self.alias_addresses:
             handler = answer_aliases(self._gateway)

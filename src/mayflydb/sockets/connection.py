@@ -215,7 +215,9 @@ class OrderedConnection(Served, asyncio.Protocol, Generic[R, A, W]):
 
     async def _finish(self, request: R, begun: Coroutine[Any, Any, A], awaited: Any) -> None:
         """Wait, as a task, for the rest of an answer that was begun outside of any."""
-        task = self._task
+        # Not `self._task`, which a connection that answers several requests at a time has set anew.
+        task = asyncio.current_task()
+        assert task is not None
         answer: A | None
         try:
             answer = await resume(begun, awaited)

@@ -17,7 +17,8 @@ from mayflydb.evaluation.stops import StopReason
 from mayflydb.frontends.cosmos import consistency, session
 from mayflydb.frontends.cosmos.access import IndexDemand
 from mayflydb.frontends.cosmos.auth import Keys
-from mayflydb.frontends.cosmos.headers import IF_MATCH, INTENDED_RID, SESSION_TOKEN
+from mayflydb.frontends.cosmos.direct import staleness
+from mayflydb.frontends.cosmos.headers import COLLECTION_RID, IF_MATCH, INTENDED_RID, SESSION_TOKEN
 from mayflydb.frontends.cosmos.paths import Target
 from mayflydb.frontends.cosmos.resources import RidKind, etag_matches, parse_etag, parse_rid
 from mayflydb.frontends.cosmos.scripting.sandbox import ScriptLimits
@@ -236,6 +237,8 @@ class CosmosCall:
             raise BadRequest(
                 "Collection rid does not match: the container was deleted and created again.", substatus=1024
             )
+        if COLLECTION_RID in self.request.headers:
+            staleness.check_address(view, self.request.headers)
         self.view = view
         return view
 

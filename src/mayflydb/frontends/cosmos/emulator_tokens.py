@@ -28,7 +28,14 @@ NOT_SUPPORTED: Final = (
     "emulator takes them: sign requests with the account key (type=master)."
 )
 _READABLE_METADATA: Final = frozenset(
-    {Resource.ACCOUNT, Resource.DATABASE, Resource.CONTAINER, Resource.RANGE, Resource.CONFLICT}
+    {
+        Resource.ACCOUNT,
+        Resource.ADDRESS,
+        Resource.DATABASE,
+        Resource.CONTAINER,
+        Resource.RANGE,
+        Resource.CONFLICT,
+    }
 )
 _PROBE: Final = b"whoever has the key signs this alike"
 
@@ -81,7 +88,7 @@ def check_permitted(target: Target, method: str, path: str) -> None:
     # The execution of a stored procedure is access to data. Its definition is not.
     data = target.resource is Resource.ITEM or target.operation is not None
     runs = target.resource is Resource.STORED_PROCEDURE and not target.is_feed and method == "POST"
-    if not (data or runs or (target.resource in _READABLE_METADATA and method == "GET")):
+    if not (data or runs or (target.resource in _READABLE_METADATA and method in ("GET", "HEAD"))):
         raise Forbidden(
             f"Request blocked by Auth mayfly : The given request [{method} {path}] cannot be authorized by AAD token in data "
             "plane. Learn more: https://aka.ms/cosmos-native-rbac.",

@@ -67,6 +67,9 @@ A_IM: Final = _honour(
 AUTHORIZATION: Final = _honour(
     b"authorization", "Master key, resource token or, as the emulator takes it, a token of Microsoft Entra ID."
 )
+CONTENT_LENGTH: Final = _honour(
+    b"content-length", "Bytes of the body; one that is too large is refused before it is read."
+)
 CONTENT_TYPE: Final = _honour(
     b"content-type", "`application/query+json` makes a POST a query. Answers are `application/json`."
 )
@@ -109,11 +112,6 @@ OFFER_AUTOPILOT: Final = _honour(
 )
 POPULATE_INDEX_METRICS: Final = _honour(b"x-ms-cosmos-populateindexmetrics", "Asks which indexes a query used.")
 POPULATE_INDEX_METRICS_V2: Final = _honour(b"x-ms-cosmos-populateindexmetrics-v2", "The same in its second form.")
-SUPPORTED_FORMATS: Final = _honour(
-    b"x-ms-cosmos-supported-serialization-formats",
-    "`CosmosBinary` without `JsonText`: items of up to 16 KiB are answered in binary JSON. All else is text, which clients tell"
-    " by its first byte.",
-)
 SUPPORTED_QUERY_FEATURES: Final = _honour(
     b"x-ms-cosmos-supported-query-features", "What a query's plan may ask of the client."
 )
@@ -139,6 +137,13 @@ PRE_TRIGGER_INCLUDE: Final = _honour(
 ENABLE_CROSS_PARTITION: Final = _honour(
     b"x-ms-documentdb-query-enablecrosspartition", "Permits a query over more than one partition."
 )
+COLLECTION_RID: Final = _honour(
+    b"x-ms-documentdb-collection-rid",
+    "In direct mode, the container that the client took the name for; 410 after it was created again.",
+)
+REPLICA_PATH: Final = _honour(
+    b"x-ms-replica-path", "In direct mode, the replica that the client addresses; 410 after its range was split."
+)
 SCRIPT_ENABLE_LOGGING: Final = _honour(
     b"x-ms-documentdb-script-enable-logging", "Asks for the console output of a script."
 )
@@ -156,12 +161,6 @@ INDEXING_DIRECTIVE: Final = _refuse(
     b"x-ms-indexing-directive", "`Exclude`: an item that queries cannot find. `Default` and `Include` are honoured."
 )
 OFFER_TYPE: Final = _refuse(b"x-ms-offer-type", "`S1`, `S2` and `S3`: levels of throughput before request units.")
-
-CONTENT_FORMAT: Final = _refuse(
-    b"x-ms-documentdb-content-serialization-format",
-    "`HybridRow`: rows of items in another form. With `JsonText` and `CosmosBinary` text is answered, which clients tell by its"
-    " first byte.",
-)
 
 
 def check_indexing_directive(directive: str) -> None:

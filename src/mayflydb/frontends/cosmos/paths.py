@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from functools import lru_cache
 from typing import Final
-from urllib.parse import unquote_to_bytes
+from urllib.parse import parse_qs, unquote_to_bytes
 
 import msgspec
 
@@ -22,6 +22,7 @@ class Resource(Enum):
     ITEM = "docs"
     RANGE = "pkranges"
     OFFER = "offers"
+    ADDRESS = "addresses"
     USER = "users"
     PERMISSION = "permissions"
     CONFLICT = "conflicts"
@@ -67,11 +68,16 @@ def parse(raw: bytes) -> Target:
 
 
 def request_path(path: bytes, query: bytes) -> bytes:
-    """Return the path of a request: with the query string where the path names an item, without it otherwise.
+    """Return the path of a request: with the query string where the path names an item or addresses, without it otherwise.
 
     Clients of .NET and JavaScript do not encode a `?` in the id of an item, so a part of the id arrives as the query string.
+    The query string of addresses names the container whose replicas are wanted.
     """
-    return b"%b?%b" % (path, query) if query and b"/docs/" in path else path
+    return b"%b?%b" % (path, query) if query and (b"/docs/" in path or _is_addresses(path)) else path
+
+
+def _is_addresses(path: bytes) -> bool:
+    return path.strip(b"/") == b"addresses"
 
 
 def _unknown_path_error(raw: bytes) -> BadRequest:
@@ -108,12 +114,12 @@ def _parse(raw: bytes) -> Target:
 
 
 def _parse_whole(raw: bytes) -> Target:
+    path, _, query = raw.partition(b"?")
+    if _is_addresses(path):
+        return _parse_addresses(raw, query)
     segments = _split_segments(raw)
     if segments == [""]:
         return Target(Resource.ACCOUNT, True, None, None, None, None, None, (("", ""),))
-    if segments[-1] == "addresses" and len(segments) % 2:
-        raise Unsupported(f"The path '{raw[:1024].decode('ascii', 'backslashreplace')}' belongs to direct mode, which is not "
-                          "supported by Mayfly: use gateway mode.")  # fmt: skip
     # A path alternates: dbs/d/colls/c/docs/i. Without a last id it names a feed.
     words, ids = segments[::2], segments[1::2]
     operation = None
@@ -128,6 +134,26 @@ def _parse_whole(raw: bytes) -> Target:
     if not all(ids) or (parent == "pkranges" and len(words) == len(ids)) or (operation and parent != "colls"):
         raise _unknown_path_error(raw)
     return _build_target(words, ids, operation)
+
+
+def _parse_addresses(raw: bytes, query: bytes) -> Target:
+    """Parse `/addresses/?$resolveFor=…`, which asks for the replicas of a container, or of the account for `dbs`.
+
+    The client signs the rid or the path of the container as the owner of items, or databases without a name.
+    """
+    wanted = parse_qs(query.decode("latin-1")).get("$resolveFor", [""])[-1].strip("/")
+    segments = wanted.split("/")
+    if segments == ["dbs"]:
+        return Target(Resource.ADDRESS, True, None, None, None, None, None, (("dbs", ""),))
+    match segments:
+        case ["dbs", database, "colls", container, "docs"] if database and container:
+            links = tuple(("docs", link) for link in (container.lower(), f"dbs/{database}/colls/{container}"))
+            return Target(Resource.ADDRESS, True, database, container, None, None, None, links)
+        case ["dbs", _, "colls", _, _]:
+            raise Unsupported(
+                f"Addresses for '{wanted[:200]}' are not supported by Mayfly: its last word must be docs."
+            )
+    raise _unknown_path_error(raw)
 
 
 def _build_target(words: list[str], ids: list[str], operation: str | None) -> Target:

@@ -145,13 +145,15 @@ def check_expiry(grant: TokenGrant, now: Instant) -> None:
 async def authorize(grant: TokenGrant, call: CosmosCall, writes: bool) -> None:
     """Raise Forbidden unless the token permits the request now. NotFound if its container was deleted.
 
-    Every token may read the account, its container and the container's partition key ranges, which all clients need.
+    Every token may read the account, its container, the container's partition key ranges and their addresses, which all
+    clients need.
     """
     check_expiry(grant, call.now)
     permission = await call.engine.node_by_id(grant.permission)
     if permission is None or not hmac.compare_digest(terms_digest(permission.body), grant.terms):
         raise Forbidden(REVOKED)
-    if call.target.resource is Resource.ACCOUNT:
+    target = call.target
+    if target.resource is Resource.ACCOUNT or (target.resource is Resource.ADDRESS and target.container is None):
         return
     if (writes and not grant.writes) or not grant.database or not _is_grantable(call):
         raise Forbidden(INSUFFICIENT)
@@ -187,7 +189,8 @@ async def _allows_container(grant: TokenGrant, call: CosmosCall) -> bool:
     target, request = call.target, call.request
     if target.container is None or (await call.get_container()).id != grant.container:
         return False
-    if target.resource is Resource.RANGE or (target.resource is Resource.CONTAINER and request.method == "GET"):
+    reads_container = target.resource is Resource.CONTAINER and request.method in ("GET", "HEAD")
+    if target.resource in (Resource.RANGE, Resource.ADDRESS) or reads_container:
         # Statistics show partition keys, which a token for some of them must not see.
         return not (request.flag(POPULATE_PARTITION_STATISTICS) and (grant.item or grant.key))
     if target.resource is not Resource.ITEM and target.operation is None:

@@ -22,6 +22,7 @@ import msgspec
 from mayflydb.engine.catalog import PartitionRange
 from mayflydb.engine.throughput import Throughput
 from mayflydb.frontends.cosmos import consistency
+from mayflydb.frontends.cosmos.direct.places import REPLICAS, WRITE_QUORUM
 from mayflydb.frontends.cosmos.throughput import content_of
 from mayflydb.model.instant import SECOND, Instant
 from mayflydb.model.record import Record
@@ -437,6 +438,10 @@ _QUERY_ENGINE: Final = {
 }  # fmt: skip
 
 
+_REPLICATION: Final = {"minReplicaSetSize": WRITE_QUORUM, "maxReplicasetSize": REPLICAS}
+"""The replicas of each range that clients in direct mode look for; `places.addresses` has as many."""
+
+
 def account_document(address: str, level: str = consistency.DEFAULT) -> dict[str, Any]:
     """Build the account document. Clients send all other requests to its `address` (`scheme://host:port`).
 
@@ -455,9 +460,9 @@ def account_document(address: str, level: str = consistency.DEFAULT) -> dict[str
         "enableMultipleWriteLocations": False,
         "continuousBackupEnabled": False,
         "enablePerPartitionFailoverBehavior": False,
-        "userReplicationPolicy": {"asyncReplication": False, "minReplicaSetSize": 1, "maxReplicasetSize": 4},
+        "userReplicationPolicy": {"asyncReplication": False, **_REPLICATION},
         "userConsistencyPolicy": consistency.policy(level),
-        "systemReplicationPolicy": {"minReplicaSetSize": 1, "maxReplicasetSize": 4},
+        "systemReplicationPolicy": _REPLICATION,
         "readPolicy": {"primaryReadCoefficient": 1, "secondaryReadCoefficient": 1},
         "queryEngineConfiguration": msgspec.json.encode(_QUERY_ENGINE).decode(),
     }

@@ -54,7 +54,8 @@ def test_methods(target: Target, method: str) -> None:
         answer = target.raw(method, path_of(target.proxy) + end, pk="p")
         if method != "HEAD":
             well_formed(answer)
-        assert answer.status in (400, 404), answer
+        # HEAD of a container tells how far it is.
+        assert answer.status in ((200,) if (method, end) == ("HEAD", "") else (400, 404)), answer
 
 
 @pytest.mark.parametrize("path", ["/dbs/%00", "/dbs/d/colls/c/docs/x"])

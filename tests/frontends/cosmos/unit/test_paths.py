@@ -87,9 +87,27 @@ def test_unknown(path: str) -> None:
     assert path in caught.value.message
 
 
-@pytest.mark.parametrize("path", ["/addresses", "//addresses/", "/dbs/d/colls/c/docs/x/addresses"])
+@pytest.mark.parametrize("path", ["/addresses", "/addresses/", "//addresses//"])
 def test_addresses(path: str) -> None:
-    with pytest.raises(Unsupported, match="gateway mode"):
+    account = parse(f"{path}?$resolveFor=dbs&$filter=protocol%20eq%20rntbd".encode())
+    assert (account.resource, account.container, account.signed_links) == (Resource.ADDRESS, None, (("dbs", ""),))
+    items = parse(f"{path}?$filter=x&$resolveFor=dbs%2FAA%3D%3D%2Fcolls%2FaBc%3D%2Fdocs".encode())
+    assert (items.resource, items.database, items.container) == (Resource.ADDRESS, "AA==", "aBc=")
+    assert items.signed_links == (("docs", "abc="), ("docs", "dbs/AA==/colls/aBc="))
+
+
+@pytest.mark.parametrize(
+    ("path", "refusal"),
+    [
+        ("/addresses", BadRequest),
+        ("/addresses?$resolveFor=dbs/d", BadRequest),
+        ("/addresses?$resolveFor=dbs/d/colls//docs", BadRequest),
+        ("/addresses?$resolveFor=dbs/d/colls/c/sprocs", Unsupported),
+        ("/dbs/d/colls/c/docs/x/addresses", BadRequest),
+    ],
+)
+def test_addresses_of_nothing(path: str, refusal: type[Exception]) -> None:
+    with pytest.raises(refusal):
         parse(path.encode())
 
 

@@ -104,6 +104,12 @@ async def read(call: CosmosCall) -> Response:
     return response
 
 
+async def read_state(call: CosmosCall) -> Response:
+    """HEAD /dbs/{d}/colls/{c}, by which a client in direct mode asks how far the container is."""
+    view = await call.get_container()
+    return Response(200, b"", view.item_headers(None, await call.engine.lsn(view.id)), prices.METADATA)
+
+
 async def _quota_headers(call: CosmosCall, view: ContainerView) -> list[tuple[bytes, bytes]]:
     if not call.request.flag(POPULATE_QUOTA_INFO):
         return []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mayflydb.engine import prices
 from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.throughput import encode_offer
 from mayflydb.frontends.cosmos import policies
@@ -28,6 +29,11 @@ async def _read_bodies(call: CosmosCall) -> list[dict[str, Any]]:
 async def read_feed(call: CosmosCall) -> Response:
     """GET /dbs."""
     return metadata.answer_feed(call, "Databases", metadata.ACCOUNT, await _read_bodies(call))
+
+
+async def read_state(call: CosmosCall) -> Response:
+    """HEAD /dbs, by which a client in direct mode asks how far the account is."""
+    return Response(200, b"", (), prices.METADATA)
 
 
 async def query(call: CosmosCall) -> Response:

@@ -10,6 +10,7 @@ import msgspec
 from mayflydb.frontends.cosmos.calls import CosmosCall
 from mayflydb.frontends.cosmos.commands import (
     account,
+    addresses,
     batches,
     changes,
     conflicts,
@@ -59,12 +60,15 @@ def _token_route(handler: Handler) -> Route:
 
 ROUTES: dict[tuple[Resource, bool, str], Route] = {
     (Resource.ACCOUNT, True, "GET"): _read_route(account.read),
+    (Resource.ADDRESS, True, "GET"): _read_route(addresses.read),
+    (Resource.DATABASE, True, "HEAD"): _read_route(databases.read_state),
     (Resource.DATABASE, True, "GET"): _read_route(databases.read_feed),
     (Resource.DATABASE, True, "POST"): _write_route(databases.create),
     (Resource.DATABASE, False, "GET"): _read_route(databases.read),
     (Resource.DATABASE, False, "DELETE"): _write_route(databases.delete),
     (Resource.CONTAINER, True, "GET"): _read_route(containers.read_feed),
     (Resource.CONTAINER, True, "POST"): _write_route(containers.create),
+    (Resource.CONTAINER, False, "HEAD"): _read_route(containers.read_state),
     (Resource.CONTAINER, False, "GET"): _read_route(containers.read),
     (Resource.CONTAINER, False, "PUT"): _write_route(containers.replace),
     (Resource.CONTAINER, False, "DELETE"): _write_route(containers.delete),

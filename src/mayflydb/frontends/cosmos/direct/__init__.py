@@ -1,0 +1,1 @@
+"""Direct mode: Cosmos DB's binary protocol (rntbd) beside HTTP, on the same port."""

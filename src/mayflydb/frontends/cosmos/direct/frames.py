@@ -1,0 +1,127 @@
+"""The frames of rntbd: those that open a connection, requests and answers. Pure.
+
+A frame begins with its length, this number included and a payload excluded, and has a head of 24 bytes. A payload has a length of
+its own before it. Every length is checked before anything is made of it.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+import msgspec
+
+from mayflydb.frontends.cosmos.direct import ids
+from mayflydb.frontends.cosmos.direct.tokens import Kind, Malformed, Value, decode, encode
+
+HEAD_BYTES: Final = 24
+MAX_HEAD: Final = 32 * 1024
+"""Bytes of a frame without its payload, as of the headers of a request by HTTP."""
+
+MAX_PAYLOAD: Final = 64 * 1024 * 1024
+"""Bytes of a payload that are read, and dropped, to answer that it is too large. A longer one ends the connection."""
+
+LENGTH: Final = Struct("<I")
+_REQUEST: Final = Struct("<IHH16s")
+_ANSWER: Final = Struct("<II16s")
+
+PROTOCOL_VERSION: Final = 1
+CONTEXT_BYTES: Final = 3
+"""Bytes that tell a client of rntbd from one of HTTP."""
+
+
+class RequestHead(msgspec.Struct, frozen=True, gc=False):
+    """A request without its payload. `activity`: a GUID in the order of bytes of the wire."""
+
+    resource: int
+    operation: int
+    activity: bytes
+    tokens: dict[int, Value]
+
+    @property
+    def has_payload(self) -> bool:
+        return bool(self.tokens.get(ids.PAYLOAD_PRESENT))
+
+
+def begins_context(head: bytes) -> bool:
+    """Return True if a connection that begins with these CONTEXT_BYTES bytes is one of rntbd.
+
+    Its first frame is shorter than 64 KiB, so that the third byte of its length is zero. No request of HTTP has a zero byte.
+    """
+    return head[CONTEXT_BYTES - 1] == 0
+
+
+def frame_size(data: bytes | bytearray, position: int) -> int | None:
+    """Return the bytes of the frame at `position`; None if its length has not arrived. Malformed for a wrong length."""
+    if len(data) - position < LENGTH.size:
+        return None
+    size: int = LENGTH.unpack_from(data, position)[0]
+    if not HEAD_BYTES <= size <= MAX_HEAD:
+        raise Malformed(f"a frame of {size} bytes; there are {HEAD_BYTES} to {MAX_HEAD}")
+    return size
+
+
+def payload_size(data: bytes | bytearray, position: int) -> int | None:
+    """Return the bytes of the payload whose length is at `position`; None if that has not arrived. Malformed beyond the limit."""
+    if len(data) - position < LENGTH.size:
+        return None
+    size: int = LENGTH.unpack_from(data, position)[0]
+    if size > MAX_PAYLOAD:
+        raise Malformed(f"a payload of {size} bytes; there are at most {MAX_PAYLOAD}")
+    return size
+
+
+def parse_request(frame: bytes) -> RequestHead:
+    """Parse a frame without its payload. Malformed unless its tokens are whole and name the request."""
+    _, resource, operation, activity = _REQUEST.unpack_from(frame)
+    tokens = decode(frame, HEAD_BYTES)
+    if ids.TRANSPORT_REQUEST_ID not in tokens and (resource or operation):
+        # The client could not tell which of its requests an answer belongs to.
+        raise Malformed("a request has no transport request id")
+    return RequestHead(resource, operation, activity, tokens)
+
+
+def is_context(head: RequestHead) -> bool:
+    """Return True for the frame that opens a connection."""
+    return head.resource == ids.CONNECTION and head.operation == ids.CONNECTION
+
+
+def build_context_answer(head: RequestHead, agent: bytes, version: bytes, idle_seconds: int) -> bytes:
+    """Build the answer to the frame that opens a connection. Clients demand `agent` and `version`.
+
+    Malformed for another version of the protocol than 1.
+    """
+    asked = head.tokens.get(ids.CONTEXT_PROTOCOL_VERSION)
+    if asked != PROTOCOL_VERSION:
+        raise Malformed(f"version {asked!r} of the protocol, and there is version {PROTOCOL_VERSION} alone")
+    client = head.tokens.get(ids.CONTEXT_CLIENT_VERSION, b"")
+    tokens = b"".join(
+        [
+            encode(ids.CONTEXT_PROTOCOL_VERSION, Kind.ULONG, PROTOCOL_VERSION),
+            encode(ids.CONTEXT_CLIENT_VERSION, Kind.SMALL_STRING, client if isinstance(client, bytes) else b""),
+            encode(ids.CONTEXT_SERVER_AGENT, Kind.SMALL_STRING, agent),
+            encode(ids.CONTEXT_SERVER_VERSION, Kind.SMALL_STRING, version),
+            encode(ids.CONTEXT_IDLE_SECONDS, Kind.ULONG, idle_seconds),
+            encode(ids.CONTEXT_UNAUTHENTICATED_SECONDS, Kind.ULONG, 0),
+        ]
+    )
+    return _ANSWER.pack(HEAD_BYTES + len(tokens), 200, head.activity) + tokens
+
+
+def build_answer(head: RequestHead, status: int, tokens: list[bytes], body: bytes) -> bytes:
+    """Build an answer. `tokens`: encoded, without those that every answer begins with."""
+    packed = b"".join(
+        [
+            encode(ids.ANSWER_PAYLOAD_PRESENT, Kind.BYTE, bool(body)),
+            encode(ids.ANSWER_TRANSPORT_REQUEST_ID, Kind.ULONG, head.tokens[ids.TRANSPORT_REQUEST_ID]),
+            *tokens,
+        ]
+    )
+    payload = (LENGTH.pack(len(body)), body) if body else ()
+    return b"".join((_ANSWER.pack(HEAD_BYTES + len(packed), status, head.activity), packed, *payload))
+
+
+def format_activity(activity: bytes) -> bytes:
+    """Return a GUID of the wire as text: its first three parts have their lowest byte first."""
+    digits = activity[3::-1].hex() + activity[5:3:-1].hex() + activity[7:5:-1].hex() + activity[8:].hex()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}".encode()
