@@ -19,6 +19,10 @@ Mayfly of its own, in memory and on the real clock. This page is written by that
 
 Clients in Go, Java and Rust are driven by Mayfly's own checks, below `tests/clients`; `make compatibility ARGS=clients` runs
 them and writes their sections.
+
+No client for .NET is run. What it alone sends is played as bytes, laid out as its sources say: batches in HybridRow
+(`tests/frontends/cosmos/unit/test_hybrid_row.py`, `tests/frontends/cosmos/sdk/test_hybrid_batches.py`) and binary JSON
+(`tests/frontends/cosmos/unit/test_binary_json.py`). Clients for Java, Go, JavaScript and Python send batches in JSON.
 """
 
 

@@ -60,6 +60,9 @@ RESULT: Final = Schema(
 OPERATION_TYPES: Final = {0: "Create", 1: "Patch", 2: "Read", 4: "Delete", 5: "Replace", 20: "Upsert"}
 """The client's numbers (Microsoft.Azure.Documents.OperationType), which are not those of direct mode."""
 
+_OPERATION_FIELDS: Final = {each.encode_name: each.name for each in msgspec.structs.fields(BatchOperation)}
+_RESULT_FIELDS: Final = {each.encode_name: each.name for each in msgspec.structs.fields(OperationResult)}
+
 DOCUMENT: Final = 2
 """The only type of resources in batches (Microsoft.Azure.Documents.ResourceType)."""
 
@@ -83,10 +86,7 @@ def _read_operation(values: dict[str, Any]) -> BatchOperation:
     values["operationType"] = OPERATION_TYPES.get(kind, str(kind))
     if (body := values.get("resourceBody")) is not None:
         values["resourceBody"] = msgspec.Raw(body)
-    return BatchOperation(**{_FIELDS[name]: value for name, value in values.items()})
-
-
-_FIELDS: Final = {each.encode_name: each.name for each in msgspec.structs.fields(BatchOperation)}
+    return BatchOperation(**{_OPERATION_FIELDS[name]: value for name, value in values.items()})
 
 
 def write_results(results: Iterable[OperationResult]) -> Iterator[bytes]:
@@ -96,9 +96,7 @@ def write_results(results: Iterable[OperationResult]) -> Iterator[bytes]:
 
 def _result_values(result: OperationResult) -> dict[str, Any]:
     given = {
-        each.encode_name: value
-        for each in msgspec.structs.fields(OperationResult)
-        if (value := getattr(result, each.name)) is not UNSET
+        column: value for column, field in _RESULT_FIELDS.items() if (value := getattr(result, field)) is not UNSET
     }
     # The client reads why an operation failed from the place of its item.
     if (message := given.pop("message", None)) is not None:
