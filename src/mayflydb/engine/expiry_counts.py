@@ -21,7 +21,7 @@ from mayflydb.model.due import DuePath, Path, date_key, date_of
 from mayflydb.model.instant import SECOND, Instant, Span
 from mayflydb.model.order import Order, Position
 from mayflydb.model.record import Record, Totals
-from mayflydb.store.interface import Count, CountDue, Due, LoadRow, Scan, Store
+from mayflydb.store.interface import Count, CountDue, Due, LastExpiry, LoadRow, Scan, Store
 
 PAGE = 128
 """Records that are read at once: the event loop belongs to a page for about a millisecond."""
@@ -182,6 +182,20 @@ class ExpiryCounts:
         hiding = tuple(rule for rule in container.rules if rule.hides)
         hidden = sum(await self.due_counts(container.id, hiding, [now]))
         return totals.records - hidden, -(-totals.value_bytes // 1024)
+
+    async def count_visible(self, container: Node, now: Instant) -> int | None:
+        """Count the visible records from the indexes; None if a record was written or purged meanwhile."""
+        hiding = tuple(rule for rule in container.rules if rule.hides)
+        before = await self._committed_lsn(container.id)
+        totals = await self.totals(container.id)
+        (hidden,) = await self.due_counts(container.id, hiding, [now])
+        return totals.records - hidden if await self._committed_lsn(container.id) == before else None
+
+    async def _committed_lsn(self, container: int) -> int:
+        # A count may see a commit that the catalogue does not show yet. A read of events waits until it is shown.
+        await self._store.read(LastExpiry())
+        row = await self._store.read(LoadRow(container))
+        return 0 if row is None else row.lsn
 
     async def count_records(self, container: Node, now: Instant, allowance: Allowance) -> RecordCounts:
         """Count the records of a container, by estimate where the allowance does not suffice."""

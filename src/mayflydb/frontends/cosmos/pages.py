@@ -32,7 +32,7 @@ from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.model.instant import SECOND, Instant
 from mayflydb.model.order import Position
 from mayflydb.model.record import Record
-from mayflydb.query.cosmos_sql import UNDEFINED, Caller, Context, Query, RowPosition, Search, SortedPage
+from mayflydb.query.cosmos_sql import UNDEFINED, Accumulator, Caller, Context, Query, RowPosition, Search, SortedPage
 from mayflydb.sockets.in_flight import LARGE_READ
 
 MAX_KEY_BYTES: Final = 500
@@ -335,7 +335,7 @@ class Pager:
         """Read a page of groups, aggregates, DISTINCT or ORDER BY, which need every record before the first row."""
         # Without FROM, the first and only row is computed here.
         accumulator = await self._computing.call(0, self._query.accumulator, self._context)
-        if not accumulator.full:
+        if not accumulator.full and not await self._count_by_index(accumulator):
             adds = partial(add_documents, accumulator, self._document, self.read_counts)
             async for chunk in self._read_chunks(PageStart()):
                 await self._evaluate(adds, chunk)
@@ -345,6 +345,16 @@ class Pager:
         return self._charge_rows(
             await self._computing.call(self.read_counts.size, lambda: self._slice_results(start, accumulator.results()))
         )
+
+    async def _count_by_index(self, accumulator: Accumulator) -> bool:
+        """Count the items of a whole container without reading them; False if the query or the scope asks for more, or the
+        container changed meanwhile.
+        """
+        is_whole = (self._scope.lower, self._scope.upper) == (b"", None)
+        if self._engine is None or not is_whole or not self._query.counts_only:
+            return False
+        counted = await self._engine.expiry_counts.count_visible(self._view.node, self._now)
+        return counted is not None and accumulator.count_all(counted)
 
     async def _read_ranked(self, start: PageStart) -> Page:
         """Read a page of ORDER BY RANK. A first pass counts the statistics of the scores, the next ones find the best rows."""
