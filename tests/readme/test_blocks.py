@@ -7,14 +7,15 @@ server", the server stops.
 
 What is done otherwise than it is written, and nothing else:
 
-* **Ports.** The server takes free ports (`MAYFLY_SERVER_PORT=0`), and `localhost:8081`, `:27017` and `:2136` in a block stand for
-  those that it has got. `mayfly` finds it by MAYFLY_URL.
+* **Ports.** The server takes free ports (`MAYFLY_SERVER_PORT=0`), and `localhost:8081`, `:27017`, `:2136` and `:2135` in a block
+  stand for those that it has got. `mayfly` finds it by MAYFLY_URL.
 * **Places.** The server's file and the newcomer's home are directories of the test, in which every line runs.
 * **The environment.** `.venv` is the one that runs the tests, which is on the PATH as if it had been activated.
 * **Installing.** `pip install` is not run. The extras and the packages that it names must be installed, and what a block imports
   must come with Mayfly, or with an install line that stands before the block.
 * **The database.** `user:password@host:5432/database` stands for one of the tests' PostgreSQL. Where that is not installed, as on
   other Pythons than the usual one, the page that names it is skipped.
+* **MongoDB's shell.** `mongosh` is the one of `tests/javascript`.
 * **Questions.** Every question is answered with `y`.
 * **Other languages.** Blocks in SHOWN are not run: pictures, SQL for an administrator, and programs that `tests/clients` has.
 """
@@ -32,6 +33,7 @@ import signal
 import subprocess
 import sys
 import tomllib
+import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
@@ -68,6 +70,10 @@ class Block(NamedTuple):
     @property
     def is_test(self) -> bool:
         return self.language == "python" and "def test_" in self.text
+
+    @property
+    def needs_node(self) -> bool:
+        return self.language == "js" or re.search(r"\b(?:node|mongosh) ", self.text) is not None
 
 
 def blocks(page: Path) -> list[Block]:
@@ -107,6 +113,7 @@ class Newcomer:
         self.home = home
         self.database = database
         self.activated = activated
+        self.with_ydb_tls = False
         self.ready_file = home / "ready.json"
         self.ports: dict[str, str] = {}
         self.served = ""
@@ -126,6 +133,7 @@ class Newcomer:
         """Return a block with the server's ports, the tests' database and the tests' environment in it."""
         for written, real in self.ports.items():
             text = text.replace(written, real)
+        text = re.sub(r"^mongosh ", f"node {SHELL} ", text)
         text = text.replace(PLACEHOLDER, self.database or PLACEHOLDER)
         return re.sub(r"(?<![\w/])\.venv/", f"{sys.prefix}/", text)
 
@@ -178,6 +186,8 @@ class Newcomer:
         """Start the server of a line, and wait for its ready document."""
         assert self.process is None, f"a server runs already: {command}"
         environment = self.environment | {"MAYFLY_SERVER_PORT": "0", "MAYFLY_SERVER_READY_FILE": str(self.ready_file)}
+        if self.with_ydb_tls:
+            environment["MAYFLY_YDB_TLS_PORT"] = "0"
         directory = self.home
         self.served = command
         if command == "make serve":
@@ -200,7 +210,10 @@ class Newcomer:
             line = self.process.stdout.readline()
         assert line, f"{command}: {self.process.stderr.read()}"
         ready = json.loads(line)
+        with urllib.request.urlopen(f"{ready['admin']}/info", timeout=PATIENCE) as answer:
+            ports = json.load(answer)["ports"]
         self.ports = {
+            "localhost:2135": f"localhost:{ports.get('ydb_tls')}",
             "localhost:8081": ready["cosmos"]["endpoint"].rstrip("/").removeprefix("http://"),
             "localhost:27017": re.sub(r"^mongodb://([^/]*)/.*", r"\1", ready["mongo"]["uri"]),
             "localhost:2136": ready["ydb"]["endpoint"].removeprefix("grpc://"),
@@ -271,10 +284,10 @@ def run_all(newcomer: Newcomer, page: Sequence[Block]) -> None:
     """Run blocks in order; skip the test at the end if Node or mongosh was missing for one of them."""
     shell = shutil.which("node") is not None and SHELL.exists()
     for block in page:
-        if block.language != "js" or shell:
+        if shell or not block.needs_node:
             newcomer.run(block)
-    if not shell and any(block.language == "js" for block in page):
-        pytest.skip("all but the block for mongosh: Node or the shell is missing, as tools/javascript.sh says")
+    if not shell and any(block.needs_node for block in page):
+        pytest.skip("all but blocks for Node and mongosh: one of them is missing, as tools/javascript.sh says")
 
 
 @pytest.mark.short
@@ -292,6 +305,7 @@ def test_a_page_runs(page: Path, newcomer: Newcomer, request: pytest.FixtureRequ
             pytest.skip("PostgreSQL is not installed")
         cluster: Cluster = request.getfixturevalue("postgres")
         newcomer.database = cluster.fresh().removeprefix("postgresql://")
+    newcomer.with_ydb_tls = any("localhost:2135" in block.text for block in blocks(page))
     before = [block for block in blocks(README) if not block.is_test] if continues_readme(page) else []
     run_all(newcomer, [*(block for block in before if CLIENT.search(block.text)), *blocks(page)])
 

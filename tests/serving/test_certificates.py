@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
+import ssl
 import stat
 from datetime import UTC, datetime
 from pathlib import Path
@@ -43,6 +46,28 @@ def test_files_are_private_and_names_are_on_the_certificate(tmp_path: Path) -> N
     }
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
     assert names_of(leaf_of(directory)) >= {*DEFAULT_NAMES, "db.test", "10.0.0.7"}
+
+
+def shake_hands(server: ssl.SSLContext, authority: str, name: str) -> None:
+    """A client that trusts the authority connects to a name. SSLError if it refuses the certificate."""
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = ssl.create_default_context(cadata=authority).wrap_bio(back, there, server_hostname=name)
+    answering = server.wrap_bio(there, back, server_side=True)
+    for side in (client, answering, client, answering):
+        with contextlib.suppress(ssl.SSLWantReadError):
+            side.do_handshake()
+    assert client.version() == "TLSv1.3"
+
+
+def test_clients_accept_the_certificate_by_each_of_its_names(tmp_path: Path) -> None:
+    authority = Authority(tmp_path, ["db.test", "*.shop.test", "bücher.test", "10.0.0.7"])
+    server, pem = authority.context(), authority.ca_pem().decode()
+    given = ("db.test", "a.shop.test", "xn--bcher-kva.test", "10.0.0.7")
+    for name in (*DEFAULT_NAMES, "0:0::1", socket.gethostname(), *given):
+        shake_hands(server, pem, name)
+    for name in ("shop.test", "a.b.shop.test", "10.0.0.8", "127.0.0.2", "localhost.test"):
+        with pytest.raises(ssl.SSLCertVerificationError, match=r"mismatch|not valid for"):
+            shake_hands(server, pem, name)
 
 
 def test_a_later_server_shows_the_same_certificate(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Literal
@@ -169,6 +170,27 @@ def run_interval(value: Any) -> Span:
 _ADDRESS = re.compile(
     r"(?:(https?)://)?([A-Za-z0-9_-]{1,63}(?:\.[A-Za-z0-9_-]{1,63})*|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?/?"
 )
+
+
+_DNS_NAME = re.compile(r"(?:\*\.)?[A-Za-z0-9_-]{1,63}(?:\.[A-Za-z0-9_-]{1,63})*")
+
+
+def certificate_names(value: Any) -> tuple[str, ...]:
+    """Names and addresses without port or brackets; `*.` stands for one label."""
+    for each in (names := texts(value)):
+        if not _is_certificate_name(each):
+            raise ValueError(f"{each!r} is no host name; write it as db.example, *.example, 10.0.0.7 or ::1")
+    return names
+
+
+def _is_certificate_name(name: str) -> bool:
+    with suppress(ValueError):
+        ip_address(name)
+        return True
+    # Certificates hold names with other letters in ASCII. UnicodeError is a ValueError.
+    with suppress(ValueError):
+        return _DNS_NAME.fullmatch(name.encode("idna").decode()) is not None
+    return False
 
 
 class Advertised(msgspec.Struct, frozen=True):

@@ -16,8 +16,9 @@ import msgspec
 from google.protobuf.message import DecodeError
 
 from frontends.cosmos import hybrid
-from mayflydb.frontends.cosmos import binary_json, values
+from mayflydb.frontends.cosmos import values
 from mayflydb.frontends.cosmos.batch_formats import hybrid_row
+from mayflydb.frontends.cosmos.binary_json.reader import to_text
 from mayflydb.frontends.mongo.protocol import messages as wire
 from mayflydb.frontends.ydb import descriptors
 from mayflydb.frontends.ydb.values import decode_typed_value
@@ -344,12 +345,16 @@ BINARY_JSON = [
     bytes.fromhex("80 ea 19 81 61 82 706b 2c 7c 03 61 20 08 81 6e e5 04 02 c8 c8 c3 03 81 6f e9 3b d2"),
     bytes.fromhex("80 e3 2100 75") + bytes(range(16)) + bytes.fromhex("71 01 00 666f6f 7a 04 13 53 7e 02 c8 34 00 00"),
     b"\x80" + b"\xe1" * 40 + b"\xe0",
+    bytes.fromhex("80 e2 18 f0 d7 03 010203 f1 d9 0100 ffff f2 f0 d8 02 02 01020304 dd 01 ff"),
 ]
-BINARY_JSON_WORDS = [bytes([marker]) for marker in (*range(0x60, 0x80), *range(0xC0, 0x100))]
+BINARY_JSON_WORDS = [bytes([marker]) for marker in (*range(0x60, 0x80), *range(0xC0, 0x100))] + [
+    b"\xf0\xd8",
+    b"\xf3\xf1\xda",
+]
 
 
 def binary(data: bytes) -> None:
-    reading = binary_json.to_text(data, 1 << 16)
+    reading = to_text(data, 1 << 16)
     # It waits for nothing but its turn, so it needs no loop.
     with suppress(StopIteration):
         while True:

@@ -14,8 +14,10 @@ from mayflydb.engine.access_log import AccessLog
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.slow_log import SlowLog
 from mayflydb.evaluation.stops import EvaluationStopped, TooManyEvaluations
-from mayflydb.frontends.cosmos import auth, binary_json, consistency, emulator_tokens, errors, resource_tokens
+from mayflydb.frontends.cosmos import auth, consistency, emulator_tokens, errors, resource_tokens
 from mayflydb.frontends.cosmos.access import IndexDemand
+from mayflydb.frontends.cosmos.binary_json.forms import PREAMBLE
+from mayflydb.frontends.cosmos.binary_json.reader import to_text
 from mayflydb.frontends.cosmos.calls import Account, CosmosCall, NameResolver
 from mayflydb.frontends.cosmos.commands.table import Route, find_route, with_triggers
 from mayflydb.frontends.cosmos.commands.triggered import INCLUDE_HEADERS
@@ -25,6 +27,7 @@ from mayflydb.frontends.cosmos.headers import (
     ACTIVITY_ID,
     AUTHORIZATION,
     CONSISTENCY_LEVEL,
+    CONTENT_FORMAT,
     CONTENT_LOCATION,
     DATE,
     GATEWAY_VERSION,
@@ -43,7 +46,7 @@ from mayflydb.frontends.cosmos.scripting.threads import ScriptThreads
 from mayflydb.frontends.cosmos.wire import JSON, MAX_BODY, Request, Response
 from mayflydb.http.messages import Request as HttpRequest
 from mayflydb.http.messages import Response as HttpResponse
-from mayflydb.model.errors import MayflyError, Unauthenticated, drop_frames
+from mayflydb.model.errors import MayflyError, Unauthenticated, Unsupported, drop_frames
 from mayflydb.model.instant import SECOND
 from mayflydb.version import __version__
 
@@ -52,7 +55,7 @@ log = logging.getLogger(__name__)
 SERVER = f"mayfly/{__version__}"
 GATEWAY_HEADERS = [JSON, (GATEWAY_VERSION, b"version=2.14.0"), (SERVICE_VERSION, SERVER.encode())]
 
-OPTION_HEADERS = frozenset({INDEXING_DIRECTIVE, *INCLUDE_HEADERS.values()})
+OPTION_HEADERS = frozenset({CONTENT_FORMAT, INDEXING_DIRECTIVE, *INCLUDE_HEADERS.values()})
 """Headers besides the consistency level that Mayfly may have to refuse, or that select another command."""
 
 
@@ -112,8 +115,8 @@ class CosmosApp:
         principal = self._authorize(request)
         if http.size or not http.ended:
             request.body = await http.read(MAX_BODY)
-            if request.body.startswith(binary_json.PREAMBLE):
-                request.body = await binary_json.to_text(request.body, MAX_BODY)
+            if request.body.startswith(PREAMBLE):
+                request.body = await to_text(request.body, MAX_BODY)
         route = find_route(request)
         http.operation = route.operation or route.handler.__name__
         headers = http.headers
@@ -205,6 +208,8 @@ def _check_options(headers: Mapping[bytes, bytes], level: str) -> None:
     """Raise BadRequest or Unsupported for an option that this account does not grant. `level`: its consistency level."""
     if (sent := headers.get(CONSISTENCY_LEVEL)) is not None:
         consistency.check_requested(sent, level)
+    if headers.get(CONTENT_FORMAT, b"").lower() == b"hybridrow":
+        raise Unsupported("Answers in HybridRow, other than results of batches, are not supported by Mayfly.")
     check_indexing_directive(headers.get(INDEXING_DIRECTIVE, b"default").decode("latin-1"))
 
 

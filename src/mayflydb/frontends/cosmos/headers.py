@@ -112,6 +112,11 @@ OFFER_AUTOPILOT: Final = _honour(
 )
 POPULATE_INDEX_METRICS: Final = _honour(b"x-ms-cosmos-populateindexmetrics", "Asks which indexes a query used.")
 POPULATE_INDEX_METRICS_V2: Final = _honour(b"x-ms-cosmos-populateindexmetrics-v2", "The same in its second form.")
+SUPPORTED_FORMATS: Final = _honour(
+    b"x-ms-cosmos-supported-serialization-formats",
+    "`CosmosBinary` without `JsonText`: items of up to 16 KiB are answered in binary JSON. All else is text, which clients tell"
+    " by its first byte.",
+)
 SUPPORTED_QUERY_FEATURES: Final = _honour(
     b"x-ms-cosmos-supported-query-features", "What a query's plan may ask of the client."
 )
@@ -161,6 +166,12 @@ INDEXING_DIRECTIVE: Final = _refuse(
     b"x-ms-indexing-directive", "`Exclude`: an item that queries cannot find. `Default` and `Include` are honoured."
 )
 OFFER_TYPE: Final = _refuse(b"x-ms-offer-type", "`S1`, `S2` and `S3`: levels of throughput before request units.")
+
+CONTENT_FORMAT: Final = _refuse(
+    b"x-ms-documentdb-content-serialization-format",
+    "`HybridRow`: rows of items in another form. With `JsonText` and `CosmosBinary` text is answered, which clients tell by its"
+    " first byte.",
+)
 
 
 def check_indexing_directive(directive: str) -> None:

@@ -13,6 +13,7 @@ from mayflydb.frontends.cosmos.headers import (
     CONTENT_PATH,
     CONTENT_TYPE,
     PREFER,
+    SUPPORTED_FORMATS,
 )
 from mayflydb.frontends.cosmos.paths import Target
 from mayflydb.http.messages import Request as HttpRequest
@@ -66,6 +67,12 @@ class Request:
     def minimal(self) -> bool:
         """Return True if the answer of a write should not contain the item."""
         return self.headers.get(PREFER) == b"return=minimal"
+
+    @property
+    def wants_binary(self) -> bool:
+        """Return True if the client takes binary JSON, and no text."""
+        formats = self.headers.get(SUPPORTED_FORMATS)
+        return formats is not None and {each.strip() for each in formats.lower().split(b",")} == {b"cosmosbinary"}
 
     def number(self, name: bytes) -> int | None:
         """Return an integer header, or None. BadRequest names a header that is no integer."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import struct
 from typing import Any
 
 import pytest
 
 from frontends.cosmos.service import Answer, Service, in_memory, path_of
+from mayflydb.frontends.cosmos.binary_json.reader import to_text
+from mayflydb.frontends.cosmos.commands.items import BINARY_BYTES
 
 pytestmark = in_memory
 
@@ -37,6 +41,12 @@ def container(marker: int, members: int, body: bytes) -> bytes:
     return bytes([marker + 1]) + struct.pack("<HH", len(body), members) + body
 
 
+def read(body: bytes) -> Any:
+    """An answer in binary."""
+    assert body[:1] == b"\x80"
+    return json.loads(asyncio.run(to_text(body, 1 << 20)))
+
+
 def send(service: Service, method: str, path: str, body: bytes) -> Answer:
     return service.raw(method, path, b"\x80" + body, FORMATS, pk="p")
 
@@ -60,7 +70,7 @@ def test_items_are_created_replaced_and_upserted(service: Service) -> None:
     assert proxy.read_item("a", "p")["n"] == 6
     headers = FORMATS | {"x-ms-documentdb-is-upsert": "True"}
     answer = service.raw("POST", path_of(proxy, "docs"), b"\x80" + written(ITEM | {"n": 7}), headers, pk="p")
-    assert answer.status == 200 and answer.json["n"] == 7
+    assert answer.status == 200 and read(answer.body)["n"] == 7
     found: list[Any] = list(proxy.query_items("SELECT VALUE c.list[2].deep FROM c WHERE c.n = 7", partition_key="p"))
     assert found == [["é", "x" * 100]]
 
@@ -99,3 +109,42 @@ def test_refusals_have_the_protocols_form(service: Service, body: bytes, status:
     answer = send(service, "POST", path_of(proxy, "docs"), body)
     assert answer.status == status and answer.json["code"] == "BadRequest" and said in answer.json["message"]
     assert list(proxy.read_all_items()) == []
+
+
+@pytest.mark.parametrize(
+    ("formats", "is_binary"),
+    [(None, False), ("JsonText", False), ("JsonText,CosmosBinary", False), ("CosmosBinary, JsonText", False),
+     ("CosmosBinary", True), (" cosmosbinary ", True), ("HybridRow", False), ("", False)],
+)  # fmt: skip
+def test_items_are_answered_in_binary_to_clients_that_take_no_text(
+    service: Service, formats: str | None, is_binary: bool
+) -> None:
+    proxy = service.container()
+    docs, item = path_of(proxy, "docs"), path_of(proxy, "docs", "a")
+    asked: dict[str, str | bytes | None] = {"x-ms-cosmos-supported-serialization-formats": formats}
+    patch = [{"op": "set", "path": "/n", "value": -5}]
+    for method, path, body in (("POST", docs, ITEM), ("GET", item, None), ("PUT", item, ITEM), ("PATCH", item, patch)):
+        answer = service.raw(method, path, body, asked, pk="p")
+        found = read(answer.body) if is_binary else answer.json
+        assert answer.status in (200, 201) and {name: found[name] for name in ITEM} == ITEM
+        assert found["_etag"] == answer.headers["etag"]
+    # Refusals and pages are text; so is the answer of a write that leaves out the item.
+    assert service.raw("GET", path_of(proxy, "docs", "none"), None, asked, pk="p").json["code"] == "NotFound"
+    assert service.raw("GET", docs, None, asked, pk="p").json["_count"] == 1
+    assert service.raw("PUT", item, ITEM, asked | {"prefer": "return=minimal"}, pk="p").body == b""
+
+
+def test_long_items_are_answered_in_text(service: Service) -> None:
+    proxy = service.container()
+    assert send(service, "POST", path_of(proxy, "docs"), written(ITEM | {"id": "b"})).body[:1] == b"\x80"
+    long = written(ITEM | {"long": "x" * BINARY_BYTES})
+    assert send(service, "POST", path_of(proxy, "docs"), long).json["long"] == "x" * BINARY_BYTES
+
+
+def test_other_answers_in_hybrid_row_are_refused_by_name(service: Service) -> None:
+    proxy = service.container()
+    asked: dict[str, str | bytes | None] = {"x-ms-documentdb-content-serialization-format": "HybridRow"}
+    answer = service.raw("GET", path_of(proxy, "docs"), None, asked, pk="p")
+    assert answer.status == 400 and "Answers in HybridRow" in answer.json["message"]
+    asked["x-ms-documentdb-content-serialization-format"] = "CosmosBinary"
+    assert service.raw("GET", path_of(proxy, "docs"), None, asked, pk="p").json["_count"] == 0

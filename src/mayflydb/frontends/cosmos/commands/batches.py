@@ -16,10 +16,12 @@ from mayflydb.engine import prices
 from mayflydb.engine.commands import ANY_VERSION, Command, Mode, Written
 from mayflydb.engine.engine import BatchRefused, Scope
 from mayflydb.evaluation.statement import CHEAP_BYTES
-from mayflydb.frontends.cosmos import binary_json, errors, partition_key
+from mayflydb.frontends.cosmos import errors, partition_key
 from mayflydb.frontends.cosmos import patch as patches
 from mayflydb.frontends.cosmos.batch_formats import hybrid_row, json_text
 from mayflydb.frontends.cosmos.batch_formats.operations import BatchOperation, OperationResult
+from mayflydb.frontends.cosmos.binary_json.forms import PREAMBLE
+from mayflydb.frontends.cosmos.binary_json.reader import to_text
 from mayflydb.frontends.cosmos.calls import CosmosCall, lsn_of_etag
 from mayflydb.frontends.cosmos.commands.items import check_partition
 from mayflydb.frontends.cosmos.errors import message_of
@@ -81,8 +83,8 @@ async def _decode_bodies(operations: list[BatchOperation]) -> None:
     remaining = MAX_BODY
     for operation in operations:
         body = bytes(operation.resource_body)
-        if body.startswith(binary_json.PREAMBLE):
-            text = await binary_json.to_text(body, remaining)
+        if body.startswith(PREAMBLE):
+            text = await to_text(body, remaining)
             remaining -= len(text)
             operation.resource_body = msgspec.Raw(text)
 

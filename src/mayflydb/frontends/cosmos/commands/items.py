@@ -11,6 +11,7 @@ from mayflydb.engine.commands import Command, Mode
 from mayflydb.engine.reads import record_at
 from mayflydb.evaluation.statement import CHEAP_BYTES
 from mayflydb.frontends.cosmos import patch as patches
+from mayflydb.frontends.cosmos.binary_json.writer import to_binary
 from mayflydb.frontends.cosmos.calls import NOT_FOUND, CosmosCall
 from mayflydb.frontends.cosmos.headers import ETAG, IF_NONE_MATCH, ITEM_LSN
 from mayflydb.frontends.cosmos.partition_key import KEY_MISMATCH
@@ -25,6 +26,9 @@ from mayflydb.model.record import Record
 
 T = TypeVar("T")
 Answer: TypeAlias = Coroutine[Any, Any, Response]
+
+BINARY_BYTES = 16 * 1024
+"""The length of an item, as text, up to which it is answered in binary JSON."""
 
 _CREATE, _READ, _UPSERT, _REPLACE = Mode.CREATE, Mode.READ, Mode.UPSERT, Mode.REPLACE
 
@@ -51,7 +55,8 @@ async def read(call: CosmosCall) -> Response:
     seen = call.request.headers.get(IF_NONE_MATCH)
     if seen is not None and etag_matches(seen.decode("latin-1"), etag.decode()):
         return Response(304, b"", headers, prices.MISS)
-    return Response(200, item_body(view.links, record, etag), headers, prices.point_read(len(record.value)))
+    body = _in_wanted_form(call, item_body(view.links, record, etag))
+    return Response(200, body, headers, prices.point_read(len(record.value)))
 
 
 def create(call: CosmosCall) -> Answer:
@@ -162,8 +167,13 @@ async def _commit_and_answer(call: CosmosCall, view: ContainerView, command: Com
     headers = view.item_headers(command.partition, record.lsn)
     etag = encode_etag(view.links, record)
     headers += ((ETAG, etag), (ITEM_LSN, b"%d" % record.lsn))
-    body = b"" if call.request.minimal else item_body(view.links, record, etag)
+    body = b"" if call.request.minimal else _in_wanted_form(call, item_body(view.links, record, etag))
     return Response(201 if written.created else 200, body, headers, prices.charge(written))
+
+
+def _in_wanted_form(call: CosmosCall, body: bytes) -> bytes:
+    """Return the body of an item in binary JSON if the client takes no text, and it is not too long for one turn of the loop."""
+    return to_binary(body) if len(body) <= BINARY_BYTES and call.request.wants_binary else body
 
 
 async def _add_headers(error: MayflyError, call: CosmosCall, view: ContainerView, command: Command) -> None:

@@ -1,9 +1,4 @@
-"""Decodes Cosmos DB's binary JSON, which some clients send by default, to text.
-
-A body that begins with 0x80 is binary. A marker byte introduces each value and names its type; numbers are little-endian.
-Answers are text, which these clients accept too. The format is that of the vendor's
-clients (azure-cosmos-dotnet-v3, Json/JsonBinaryEncoding; azure_data_cosmos_driver, binary_json).
-"""
+"""Decodes binary JSON to text."""
 
 from __future__ import annotations
 
@@ -13,12 +8,12 @@ from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable, Iterator
 from math import copysign, isfinite
 from typing import Final, NoReturn
+from uuid import UUID
 
 import msgspec
 
+from mayflydb.frontends.cosmos.binary_json.forms import PREAMBLE, SYSTEM_STRINGS
 from mayflydb.model.errors import BadRequest, TooLarge, Unsupported
-
-PREAMBLE: Final = b"\x80"
 
 VALUES_PER_TURN: Final = 1000
 """Values and characters of packed strings that are decoded in one turn of the event loop."""
@@ -27,15 +22,6 @@ MAX_DEPTH: Final = 256
 """Levels of arrays and objects. The limit for items is checked later, on the text."""
 
 ENVIRONMENT_HINT: Final = "AZURE_COSMOS_BINARY_ENCODING_ENABLED=false in its environment has the client send text"
-
-# fmt: off
-SYSTEM_STRINGS: Final = (
-    "$s", "$t", "$v", "_attachments", "_etag", "_rid", "_self", "_ts", "attachments/", "coordinates", "geometry",
-    "GeometryCollection", "id", "url", "Value", "label", "LineString", "link", "MultiLineString", "MultiPoint", "MultiPolygon",
-    "name", "Name", "Type", "Point", "Polygon", "properties", "type", "value", "Feature", "FeatureCollection", "_id",
-)
-# fmt: on
-"""The strings of the markers from 0x20 on."""
 
 _LENGTHS = {1: struct.Struct("<B"), 2: struct.Struct("<H"), 4: struct.Struct("<I")}
 
@@ -59,6 +45,14 @@ _BASE64: Final = {
     0x74: (urlsafe_b64encode, 2),
 }
 _STRINGS: Final = {0xC0: 1, 0xC1: 2, 0xC2: 4}
+_BLOBS: Final = {0xDD: 1, 0xDE: 2, 0xDF: 4}
+_GUID_VALUE: Final = 0xD3
+_UNIFORM: Final = range(0xF0, 0xF4)
+_UNIFORM_ITEMS: Final = {marker: _NUMBERS[marker] for marker in (0xCD, 0xCE, *range(0xD7, 0xDD))}
+_REFUSED: Final = {
+    **dict.fromkeys(range(0x40, 0x68), "a string of a user's dictionary, which no request contains"),
+    0xCF: "a number of half precision",
+}
 _REFERENCES: Final = range(0xC3, 0xC7)
 
 _encode = msgspec.json.Encoder().encode
@@ -82,12 +76,16 @@ class _Frame(msgspec.Struct):
     """An array or object that is being read.
 
     `end`: the offset of its end, or None where it has exactly one member; `count`: the number of members, or None.
+    `item`: the form of the numbers of a uniform array, which have no markers; `inner`: how many each of its arrays has, if it
+    consists of arrays.
     """
 
     closing: bytes
     end: int | None
     count: int | None
     members: int = 0
+    item: struct.Struct | None = None
+    inner: int | None = None
 
 
 class _BinaryReader:
@@ -115,16 +113,24 @@ class _BinaryReader:
 
     def _read_value(self) -> None:
         self._values_this_turn += 1
-        if self._frames:
-            self._begin_member(self._frames[-1])
-        marker = self._read_byte()
-        if 0xE0 <= marker <= 0xEF and marker not in _LITERALS:
-            self._open_frame(marker)
+        frame = self._frames[-1] if self._frames else None
+        if frame is not None and frame.item is not None:
+            self._read_items(frame, frame.item)
         else:
-            self._write(self._read_scalar(marker))
+            if frame is not None:
+                self._begin_member(frame)
+            self._read_marked_value(self._read_byte())
         # The last byte of a value may end several frames.
         while self._frames and self._is_complete(self._frames[-1]):
             self._write(self._frames.pop().closing)
+
+    def _read_marked_value(self, marker: int) -> None:
+        if marker in _UNIFORM:
+            self._open_uniform_array(marker)
+        elif 0xE0 <= marker <= 0xEF and marker not in _LITERALS:
+            self._open_frame(marker)
+        else:
+            self._write(self._read_scalar(marker))
 
     def _begin_member(self, frame: _Frame) -> None:
         if frame.members:
@@ -134,9 +140,44 @@ class _BinaryReader:
             self._write(_encode(self._read_string(self._read_byte())))
             self._write(b":")
 
-    def _open_frame(self, marker: int) -> None:
+    def _push(self, frame: _Frame, opening: bytes = b"[") -> None:
         if len(self._frames) == MAX_DEPTH:
             _refuse(f"it is nested more than {MAX_DEPTH} levels deep")
+        self._frames.append(frame)
+        self._write(opening)
+
+    def _open_uniform_array(self, marker: int) -> None:
+        # F0 and F1 are followed by the type of the numbers and their count, of 1 or 2 bytes. F2 and F3 are arrays of these:
+        # between marker and type stands F0 or F1, and behind the count of numbers that of arrays.
+        width, is_nested = 1 + marker % 2, marker >= 0xF2
+        if is_nested and self._read_byte() != marker - 2:
+            _refuse("an array of uniform arrays has members of another kind")
+        item = _UNIFORM_ITEMS.get(self._read_byte())
+        if item is None:
+            _refuse("a uniform array is of no type of numbers")
+        count, inner = self._read_length(width), None
+        if is_nested:
+            inner, count = count, self._read_length(width)
+        if self._position + item.size * count * (1 if inner is None else inner) > len(self._body):
+            _refuse("it is cut short")
+        self._push(_Frame(b"]", None, count, item=item, inner=inner))
+
+    def _read_items(self, frame: _Frame, item: struct.Struct) -> None:
+        """Read one of the arrays of a uniform array, or as many of its numbers as one turn may take."""
+        missing = (frame.count or 0) - frame.members
+        if frame.members and missing:
+            self._write(b",")
+        if frame.inner is not None:
+            frame.members += 1
+            self._push(_Frame(b"]", None, frame.inner, item=item))
+            return
+        taken = min(missing, VALUES_PER_TURN)
+        frame.members += taken
+        self._values_this_turn += taken
+        numbers = item.iter_unpack(self._take(taken * item.size))
+        self._write(b",".join(_encode_number(number) for (number,) in numbers))
+
+    def _open_frame(self, marker: int) -> None:
         opening, closing = (b"[", b"]") if marker < 0xE8 else (b"{", b"}")
         # The low 3 bits of the marker, for E0 to E7 (arrays) and E8 to EF (objects):
         #   0  empty (a literal)          1  one member, no length
@@ -149,10 +190,11 @@ class _BinaryReader:
             count = self._read_length(width) if form > 4 else None
             # The length counts the bytes behind these fields.
             end = self._position + length
-        self._frames.append(_Frame(closing, end, count))
-        self._write(opening)
+        self._push(_Frame(closing, end, count), opening)
 
     def _is_complete(self, frame: _Frame) -> bool:
+        if frame.item is not None:
+            return frame.members == frame.count
         if frame.end is None:
             return frame.members == 1
         if self._position > frame.end:
@@ -169,6 +211,11 @@ class _BinaryReader:
         if marker in _NUMBERS:
             layout = _NUMBERS[marker]
             return _encode_number(layout.unpack(self._take(layout.size))[0])
+        # Text has no type for these. Clients have the same strings for them.
+        if marker == _GUID_VALUE:
+            return b'"%s"' % str(UUID(bytes_le=self._take(16))).encode()
+        if marker in _BLOBS:
+            return b'"%s"' % b64encode(self._take(self._read_length(_BLOBS[marker])))
         return _encode(self._read_string(marker))
 
     def _read_string(self, marker: int) -> str:
@@ -206,7 +253,11 @@ class _BinaryReader:
             return self._read_packed_string(*_PACKED[marker])
         if marker in _BASE64:
             return self._read_base64(*_BASE64[marker])
-        raise Unsupported(f"Binary JSON's type marker 0x{marker:02X} is not supported by Mayfly; {ENVIRONMENT_HINT}.")
+        if marker not in _REFUSED:
+            _refuse(f"0x{marker:02X} is not the marker of a value, or of a name")
+        raise Unsupported(
+            f"Binary JSON's type marker 0x{marker:02X}, {_REFUSED[marker]}, is not supported by Mayfly; {ENVIRONMENT_HINT}."
+        )
 
     def _read_packed_string(self, bits: int, base_width: int, width: int) -> str:
         length = self._read_length(width)
