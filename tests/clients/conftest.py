@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +29,27 @@ def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, st
     """
     home = tmp_path_factory.mktemp("server")
     tls = _free_port()
+    with _served(home, "--ydb-port", "0", "--ydb-tls-port", str(tls)) as ready:
+        yield _variables(ready, tls, home)
+
+
+@pytest.fixture(scope="module")
+def throttled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """MAYFLY_THROTTLED, the endpoint of a server that refuses what is over the throughput."""
+    with _served(tmp_path_factory.mktemp("throttled"), "--throttling") as ready:
+        yield {"MAYFLY_THROTTLED": ready["cosmos"]["endpoint"]}
+
+
+@contextmanager
+def _served(home: Path, *options: str) -> Iterator[dict[str, Any]]:
+    """Yield the ready document of a server."""
     log = home / "log"
-    with log.open("wb") as sink, _launch(home, sink, "--ydb-port", "0", "--ydb-tls-port", str(tls)) as process:
+    with log.open("wb") as sink, _launch(home, sink, *options) as process:
         try:
             assert process.stdout is not None
             line = process.stdout.readline()
             assert line, log.read_text(encoding="utf-8")
-            yield _variables(json.loads(line), tls, home)
+            yield json.loads(line)
         finally:
             process.terminate()
             try:
@@ -43,8 +58,8 @@ def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, st
                 process.kill()
 
 
-def _launch(home: Path, log: Any, *ports: str) -> subprocess.Popen[str]:
-    options = ["--memory", "--clock", "virtual", "--clock-start", START, "-p", "0", "--mongo-port", "0", *ports]
+def _launch(home: Path, log: Any, *more: str) -> subprocess.Popen[str]:
+    options = ["--memory", "--clock", "virtual", "--clock-start", START, "-p", "0", "--mongo-port", "0", *more]
     ours = {name: value for name, value in os.environ.items() if not name.startswith("MAYFLY_")}
     places = {"XDG_DATA_HOME": str(home), "HOME": str(home), "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", PROGRAM, "serve", "--ready-file", str(home / "ready.json"), *options]

@@ -31,10 +31,10 @@ JAVA = Language(
         "mongo": pinned("mongodb-driver-sync"),
         "ydb": pinned("ydb-sdk-query", "ydb-jdbc-driver"),
     },
-    least=170,
+    least=200,
 )
 
 
 @prepared("java")
-def test_java(addresses: dict[str, str], subtests: pytest.Subtests) -> None:
-    verify(JAVA, addresses, subtests)
+def test_java(addresses: dict[str, str], throttled: dict[str, str], subtests: pytest.Subtests) -> None:
+    verify(JAVA, addresses | throttled, subtests)

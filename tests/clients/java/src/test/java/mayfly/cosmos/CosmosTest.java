@@ -12,15 +12,18 @@ import com.azure.cosmos.models.ThroughputProperties;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import com.fasterxml.jackson.databind.util.RawValue;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.function.Function;
+import java.util.stream.StreamSupport;
 import mayfly.Server;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.function.Executable;
 
-/** Both clients in gateway mode, with their default settings otherwise, over TLS, on a server that has just begun. */
+/** Both clients, with their default settings but for gateway mode, over TLS, on a server that has just begun. */
 abstract class CosmosTest {
     static final int MOST = Integer.MAX_VALUE;
 
@@ -103,6 +106,11 @@ abstract class CosmosTest {
         ObjectNode item = item(id, key);
         item.putRawValue(member, new RawValue(text));
         return item;
+    }
+
+    /** The ids of resources or items, as they come. */
+    static <T> List<String> ids(Iterable<T> rows, Function<T, String> id) {
+        return StreamSupport.stream(rows.spliterator(), false).map(id).toList();
     }
 
     static void refused(int status, Executable work) {

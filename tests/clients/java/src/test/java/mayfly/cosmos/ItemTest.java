@@ -18,8 +18,6 @@ import com.azure.cosmos.models.CosmosItemRequestOptions;
 import com.azure.cosmos.models.CosmosPatchItemRequestOptions;
 import com.azure.cosmos.models.CosmosPatchOperations;
 import com.azure.cosmos.models.CosmosQueryRequestOptions;
-import com.azure.cosmos.models.CosmosStoredProcedureProperties;
-import com.azure.cosmos.models.CosmosStoredProcedureRequestOptions;
 import com.azure.cosmos.models.PartitionKey;
 import com.azure.cosmos.models.PartitionKeyBuilder;
 import com.azure.cosmos.models.PartitionKeyDefinition;
@@ -37,7 +35,7 @@ import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.ValueSource;
 import reactor.core.publisher.Flux;
 
-/** Writing items: conditions, batches, bulk, hierarchical keys, scripts. */
+/** Writing items: conditions, batches, bulk, hierarchical keys. */
 class ItemTest extends CosmosTest {
     private static final PartitionKey P = new PartitionKey("p");
 
@@ -196,26 +194,5 @@ class ItemTest extends CosmosTest {
         assertEquals(6, all.iterator().next().intValue());
         items.deleteItem("1", whole, null);
         refused(404, () -> items.readItem("1", whole, ObjectNode.class));
-    }
-
-    // --- scripts ------------------------------------------------------------------------------------------------------
-
-    @Test
-    void aStoredProcedure() {
-        CosmosContainer items = plain(container(Flavour.SYNC, null));
-        String body = """
-                function (name) {
-                    const items = getContext().getCollection();
-                    const document = {id: name, pk: "p", ttl: 10};
-                    items.createDocument(items.getSelfLink(), document, (error, made) => {
-                        if (error) throw error;
-                        getContext().getResponse().setBody(made.id);
-                    });
-                }""";
-        items.getScripts().createStoredProcedure(new CosmosStoredProcedureProperties("make", body));
-        var options = new CosmosStoredProcedureRequestOptions().setPartitionKey(P);
-        var answer = items.getScripts().getStoredProcedure("make").execute(List.of("a"), options);
-        assertEquals("\"a\"", answer.getResponseAsString());
-        assertEquals(10, items.readItem("a", P, ObjectNode.class).getItem().get("ttl").intValue());
     }
 }
