@@ -18,7 +18,14 @@ from mayflydb.frontends.cosmos import consistency, session
 from mayflydb.frontends.cosmos.access import IndexDemand
 from mayflydb.frontends.cosmos.auth import Keys
 from mayflydb.frontends.cosmos.direct import staleness
-from mayflydb.frontends.cosmos.headers import COLLECTION_RID, IF_MATCH, INTENDED_RID, SESSION_TOKEN
+from mayflydb.frontends.cosmos.headers import (
+    COLLECTION_RID,
+    IF_MATCH,
+    INTENDED_RID,
+    PARTITION_KEY,
+    SESSION_TOKEN,
+    VERSION,
+)
 from mayflydb.frontends.cosmos.paths import Target
 from mayflydb.frontends.cosmos.resources import RidKind, etag_matches, parse_etag, parse_rid
 from mayflydb.frontends.cosmos.scripting.sandbox import ScriptLimits
@@ -39,6 +46,12 @@ SCRIPTS = "cosmos scripts"
 
 NOT_FOUND = "Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found"
 PRECONDITION_FAILED = "Operation cannot be performed because one of the specified precondition is not met."
+MIGRATION_VERSION: Final = b"2018-12-31"
+"""The version of the protocol from which on every container has a partition key.
+
+https://learn.microsoft.com/rest/api/cosmos-db/#supported-rest-api-versions
+"""
+
 NO_LSN = 0
 """An lsn that no record has. It stands for an etag of another container."""
 
@@ -195,6 +208,11 @@ class CosmosCall:
         arrived.on_leave = partial(statement.stop, StopReason.ABANDONED)
         return statement
 
+    @property
+    def is_before_migration(self) -> bool:
+        """True for a version of the protocol in which containers need no partition key."""
+        return self.request.headers.get(VERSION, MIGRATION_VERSION) < MIGRATION_VERSION
+
     async def get_database(self) -> Node:
         """Return the database that the path names."""
         return await self.resolver.get_database(self.target.database or "")
@@ -239,6 +257,8 @@ class CosmosCall:
             )
         if COLLECTION_RID in self.request.headers:
             staleness.check_address(view, self.request.headers)
+        if view.key.is_system and self.is_before_migration and PARTITION_KEY not in self.request.headers:
+            self.request.headers[PARTITION_KEY] = b"[]"
         self.view = view
         return view
 

@@ -82,6 +82,9 @@ IF_NONE_MATCH: Final = _honour(
 )
 PREFER: Final = _honour(b"prefer", "`return=minimal` leaves the item out of a write's answer.")
 ACTIVITY_ID: Final = _honour(b"x-ms-activity-id", "Repeated in the answer; made up where it is missing.")
+VERSION: Final = _honour(
+    b"x-ms-version", "Before 2018-12-31, containers need no partition key; all other versions are answered alike."
+)
 CONSISTENCY_LEVEL: Final = _honour(
     b"x-ms-consistency-level",
     "Levels up to the account's (`--consistency`), which all reads reach; stronger ones are refused, as by the service.",
@@ -188,7 +191,6 @@ _ignore(b"cache-control", "Nothing between client and store keeps answers.")
 _ignore(b"user-agent", "Names the client.")
 _ignore(b"x-ms-client-id", "Names the client.")
 _ignore(b"x-ms-useragent", "Names the client.")
-_ignore(b"x-ms-version", "All versions that clients send are answered alike.")
 _ignore(b"x-ms-cosmos-allow-tentative-writes", "Permits writes in any region of an account; there is one.")
 _ignore(b"x-ms-cosmos-correlated-activityid", "Joins requests of one query in a trace.")
 _ignore(

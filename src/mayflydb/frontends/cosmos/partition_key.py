@@ -231,10 +231,21 @@ def _decode_number(epk: bytes, start: int) -> tuple[float, int] | None:
 # --- the definition --------------------------------------------------------------------------------------------------
 
 
+SYSTEM_KEY: Final = {"paths": ["/_partitionKey"], "kind": "Hash", "systemKey": True}
+"""The definition by which clients see a container that was made without a partition key.
+
+https://learn.microsoft.com/azure/cosmos-db/nosql/migrate-containers-partitioned-to-nonpartitioned
+"""
+
+NO_KEY: Final[KeyValues] = (UNDEFINED,)
+"""The key of an item without the property of SYSTEM_KEY, which clients send as `[]`."""
+
+
 class PartitionKeyDefinition(msgspec.Struct, frozen=True):
     """A container's `partitionKey`.
 
-    `segments`: the parsed paths. `version_sent`: the client sent `version`, so answers repeat it.
+    `segments`: the parsed paths. `version_sent`: the client sent `version`, so answers repeat it. `is_system`: the container was
+    made without a partition key; its items have the key `[]`, unless they have the property of SYSTEM_KEY.
     """
 
     paths: tuple[str, ...]
@@ -242,6 +253,7 @@ class PartitionKeyDefinition(msgspec.Struct, frozen=True):
     version: Literal[1, 2]
     version_sent: bool
     segments: tuple[tuple[str, ...], ...]
+    is_system: bool = False
 
     @classmethod
     def from_json(cls, obj: object) -> PartitionKeyDefinition:
@@ -252,7 +264,7 @@ class PartitionKeyDefinition(msgspec.Struct, frozen=True):
         if not isinstance(obj, Mapping):
             raise BadRequest("The property 'partitionKey' must be an object with 'paths'.")
         for name in obj:
-            if name not in {"paths", "kind", "version", "systemKey"} or obj.get("systemKey"):
+            if name not in {"paths", "kind", "version", "systemKey"}:
                 raise BadRequest(f"The property 'partitionKey.{str(name)[:255]}' is not supported.")
         kind = obj.get("kind", "Hash")
         if kind not in {"Hash", "MultiHash"} if isinstance(kind, str) else True:
@@ -269,11 +281,15 @@ class PartitionKeyDefinition(msgspec.Struct, frozen=True):
         for path in segments:
             if path[0] in _SYSTEM:
                 raise BadRequest(f"The partition key path '/{path[0]}' is a system property.")
-        return cls(tuple(paths), kind, _parse_version(obj, kind), "version" in obj, segments)
+        # The service takes `systemKey` with any path, and it has no effect there.
+        is_system = obj.get("systemKey") is True and paths == SYSTEM_KEY["paths"]
+        return cls(tuple(paths), kind, _parse_version(obj, kind), "version" in obj, segments, is_system)
 
     def to_json(self) -> dict[str, object]:
         """Return the property as the container body shows it."""
         body: dict[str, object] = {"paths": list(self.paths), "kind": self.kind}
+        if self.is_system:
+            body["systemKey"] = True
         return body | {"version": self.version} if self.version_sent else body
 
     def extract(self, doc: Mapping[str, Any]) -> KeyValues:
@@ -311,8 +327,14 @@ class PartitionKeyDefinition(msgspec.Struct, frozen=True):
         """Return the EPK bytes, then the encoded values: equal exactly for equal values (5 = 5.0), and ordered by EPK."""
         return _encode_partition(self.version, values)
 
+    def parse_values(self, header: bytes | str) -> KeyValues:
+        """Return the values in a key header. `[]` is no key, except where the container was made without one."""
+        return parse_header(header) or (NO_KEY if self.is_system else ())
+
     def parse_partition(self, header: bytes | str) -> bytes:
         """Return the `logical_partition` of a key header; BadRequest (1001) unless it has one value for each path."""
+        if self.is_system:
+            return self.logical_partition(self.parse_values(header))
         function = _cached_partition if len(header) <= _CACHED_BYTES else _parse_partition
         return function(self.version, len(self.paths), header)
 

@@ -7,7 +7,6 @@ from typing import ParamSpec
 
 from mayflydb.engine.budgets import RequestGrant
 from mayflydb.engine.engine import Scope
-from mayflydb.frontends.cosmos import partition_key
 from mayflydb.frontends.cosmos.calls import CosmosCall
 from mayflydb.frontends.cosmos.headers import CONTINUATION, END_EPK, PARTITION_KEY, PARTITION_KEY_RANGE_ID, START_EPK
 from mayflydb.frontends.cosmos.views import ContainerView
@@ -67,7 +66,7 @@ def resolve_scope(call: CosmosCall, view: ContainerView, whole: Scope | None) ->
     query again and repeat rows.
     """
     key = call.request.headers.get(PARTITION_KEY)
-    if key is not None and (values := partition_key.parse_header(key)) != ():
+    if key is not None and (values := view.key.parse_values(key)) != ():
         return view.scope_of_key(values), True
     range_id = named_range(call)
     find = view.range_or_ancestor if CONTINUATION in call.request.headers else view.range_by_id

@@ -245,7 +245,7 @@ def test_definition_echo(sent: dict[str, Any], shown: dict[str, Any], version: i
         {"paths": ["/a", "/b", "/c", "/d"], "kind": "MultiHash"}, {"paths": ["/a"], "kind": "Range"}, {"paths": [5]},
         {"paths": ["/a"], "version": 3}, {"paths": ["/a"], "version": True}, {"paths": ["/a", "/a"], "kind": "MultiHash"},
         {"paths": ["/a", "/b"], "kind": "MultiHash", "version": 1}, {"paths": ["/a"], "kind": []}, {"paths": ["/_ts"]},
-        {"paths": ["/a"], "other": 1}, {"paths": ["/a"], "systemKey": True}, {"paths": ["/a"], "version": "2"},
+        {"paths": ["/a"], "other": 1}, {"paths": ["/a"], "version": "2"},
         {"paths": ["/a"], "version": "v2"}, {"paths": ["/a"], "version": "V3"}, {"paths": ["/a"], "version": None},
         {"paths": ["/a"], "version": ["V2"]}, {"paths": ["/a", "/b"], "kind": "MultiHash", "version": "V1"},
     ],

@@ -72,9 +72,10 @@ async def query(call: CosmosCall) -> Response:
 async def create(call: CosmosCall) -> Response:
     """POST /dbs/{d}/colls."""
     database = await call.get_owning_database()
-    wanted = policies.parse_container(call.parse_body())
+    wanted = policies.parse_container(_with_system_key(call, call.parse_body()))
     throughput = throughput_of_container(call, database)
-    bounds = partition_key.divide_key_space(1 if throughput is None else throughput.ranges, wanted.partition_key)
+    ranges = 1 if throughput is None or wanted.partition_key.is_system else throughput.ranges
+    bounds = partition_key.divide_key_space(ranges, wanted.partition_key)
     definition = Definition(
         body=wanted.to_json(),
         written=call.now,
@@ -84,13 +85,28 @@ async def create(call: CosmosCall) -> Response:
         history=_history_span(wanted),
     )
     node = await call.engine.definitions.create(database.id, wanted.name, definition)
-    return metadata.answer_resource(201, body_of(node), metadata.in_database(database))
+    return metadata.answer_resource(201, _shown_body(call, node), metadata.in_database(database))
+
+
+def _with_system_key(call: CosmosCall, body: Any) -> Any:
+    """Give a container that an earlier version of the protocol makes without a partition key that of the system."""
+    if call.is_before_migration and isinstance(body, dict) and body.get("partitionKey") is None:
+        return body | {"partitionKey": partition_key.SYSTEM_KEY}
+    return body
+
+
+def _shown_body(call: CosmosCall, node: Node) -> dict[str, Any]:
+    """Return the body of a container, without a partition key where the version of the protocol has none."""
+    body = body_of(node)
+    if call.is_before_migration and body["partitionKey"].get("systemKey"):
+        del body["partitionKey"]
+    return body
 
 
 async def read(call: CosmosCall) -> Response:
     """GET /dbs/{d}/colls/{c}."""
     view = await call.get_container()
-    response = _answer(view, view.node)
+    response = _answer(call, view, view.node)
     if call.request.flag(POPULATE_PARTITION_STATISTICS):
         response.body = msgspec.json.encode(
             body_of(view.node) | {"statistics": await statistics.range_statistics(call, view)}
@@ -145,7 +161,7 @@ async def replace(call: CosmosCall) -> Response:
     # Indexes that the new policy excludes are marked as dropped. Their entries are removed in the background.
     if any(index.state != "ready" for index in replaced.definition.indexes):
         call.engine.indexes.resume(view.id, view.index_keys)
-    return _answer(view, replaced)
+    return _answer(call, view, replaced)
 
 
 async def delete(call: CosmosCall) -> Response:
@@ -194,9 +210,9 @@ async def _range_rows(call: CosmosCall) -> tuple[ContainerView, list[dict[str, A
     return view, range_rows(view.links, definition.ranges, 1, definition.written)
 
 
-def _answer(view: ContainerView, node: Node) -> Response:
+def _answer(call: CosmosCall, view: ContainerView, node: Node) -> Response:
     """Answer with a container, which may be newer than the view."""
-    return metadata.answer_resource(200, body_of(node), _owner_names(view))
+    return metadata.answer_resource(200, _shown_body(call, node), _owner_names(view))
 
 
 def _owner_names(view: ContainerView) -> metadata.OwnerNames:
