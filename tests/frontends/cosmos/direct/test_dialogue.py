@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from azure.cosmos import PartitionKey
 
+from frontends.cosmos import hybrid
 from frontends.cosmos.direct.wire import (
     BATCH,
     BYTE,
@@ -172,6 +173,41 @@ def test_a_session_that_is_ahead(service: Service, direct: Direct) -> None:
     ahead = token(5, TEXT, f"0:{session.partition('#')[0]}#{lsn + 1}")
     reply = direct(ITEM, READ, f"{box}/1", pk="p", more=ahead)
     assert (reply.status, reply.substatus, versions(reply)) == (404, 1002, (lsn, session))
+
+
+@in_memory
+def test_batches_in_hybrid_row(service: Service, direct: Direct) -> None:
+    """As the .NET client sends them, which has no other form for batches."""
+    box = names(service.container())
+    create = {"operationType": "Create", "resourceBody": b'{"id":"1","pk":"p"}'}
+    read = {"operationType": "Read", "id": "1"}
+    atomic = token(0x73, BYTE, 1) + token(0x75, BYTE, 1)
+    done = direct(ITEM, BATCH, box, hybrid.batch([create, read]), atomic, pk="p")
+    first, second = hybrid.results(done.body)
+    assert (done.status, first["statusCode"], second["statusCode"]) == (200, 201, 200)
+    assert first["resourceBody"] == second["resourceBody"]
+    failed = direct(ITEM, BATCH, box, hybrid.batch([create, read]), atomic, pk="p")
+    assert (failed.status, [each["statusCode"] for each in hybrid.results(failed.body)]) == (207, [409, 424])
+    bulk = token(0x73, BYTE, 0) + token(0x74, BYTE, 1)
+    keyed = [each | {"partitionKey": '["p"]'} for each in (create, read)]
+    mixed = direct(ITEM, BATCH, box, hybrid.batch(keyed), bulk, range_id="0")
+    assert (mixed.status, [each["statusCode"] for each in hybrid.results(mixed.body)]) == (207, [409, 200])
+    assert versions(mixed) == versions(failed)
+    broken = direct(ITEM, BATCH, box, hybrid.batch([create])[:-1], atomic, pk="p")
+    assert broken.status == 400 and "HybridRow" in broken.json["message"]
+
+
+@in_memory
+@pytest.mark.parametrize(("formats", "first"), [(1, 0x7B), (2, 0x80), (3, 0x7B)])
+def test_items_in_binary_json(service: Service, direct: Direct, formats: int, first: int) -> None:
+    box = names(service.container())
+    asked = token(0xC4, BYTE, formats)
+    item = b"\x80\xed\x08\x02\x2c\x811\x82pk\x81p"
+    made = direct(ITEM, CREATE, box, item, asked, pk="p")
+    read = direct(ITEM, READ, f"{box}/1", None, asked, pk="p")
+    assert (made.status, read.status, made.body, made.body[0]) == (201, 200, read.body, first)
+    rows = direct(ITEM, FEED, box, None, token(0x65, BYTE, 2), range_id="0")
+    assert rows.status == 400 and "Answers in HybridRow" in rows.json["message"]
 
 
 @in_memory

@@ -85,6 +85,7 @@ END_ID: Final = 0x0060
 START_EPK_TOKEN: Final = 0x0062
 END_EPK_TOKEN: Final = 0x0063
 FEED_KEY_TYPE: Final = 0x0064
+CONTENT_FORMAT_TOKEN: Final = 0x0065
 IS_ATOMIC: Final = 0x0073
 CONTINUES_ON_ERROR: Final = 0x0074
 RETURN_PREFERENCE: Final = 0x0082
@@ -92,6 +93,7 @@ INTENDED_COLLECTION_RID: Final = 0x009D
 INDEX_METRICS: Final = 0x00A9
 FEED_WIRE_FORMAT: Final = 0x00B2
 INDEX_METRICS_V2: Final = 0x00C2
+SUPPORTED_FORMATS_TOKEN: Final = 0x00C4
 
 # --- tokens of answers -------------------------------------------------------------------------------------------------
 ANSWER_PAYLOAD_PRESENT: Final = 0x0000

@@ -22,6 +22,7 @@ from mayflydb.frontends.cosmos.headers import (
     CHANGE_FEED_WIRE_FORMAT,
     COLLECTION_RID,
     CONSISTENCY_LEVEL,
+    CONTENT_FORMAT,
     CONTENT_LENGTH,
     CONTENT_TYPE,
     CONTINUATION,
@@ -52,6 +53,7 @@ from mayflydb.frontends.cosmos.headers import (
     SCRIPT_ENABLE_LOGGING,
     SESSION_TOKEN,
     START_EPK,
+    SUPPORTED_FORMATS,
 )
 from mayflydb.http.messages import Request
 from mayflydb.model.errors import BadRequest, Unsupported
@@ -144,6 +146,15 @@ def _preference(value: Value) -> bytes:
     return b"return=minimal" if value == 1 else b"return=representation"
 
 
+_FORMATS: Final = (b"JsonText", b"CosmosBinary", b"HybridRow")
+
+
+def _formats(value: Value) -> bytes:
+    """Return the forms that the bits of a number stand for."""
+    bits = _integer(value)
+    return b",".join(name for place, name in enumerate(_FORMATS) if bits >> place & 1)
+
+
 def _choice(name: str, *values: bytes) -> Callable[[Value], bytes]:
     """Return the form of a number that stands for one of these values."""
 
@@ -183,6 +194,8 @@ CARRIED: Final[Mapping[int, tuple[bytes, Callable[[Value], bytes]]]] = {
     ids.INDEX_METRICS: (POPULATE_INDEX_METRICS, _flag),
     ids.FEED_WIRE_FORMAT: (CHANGE_FEED_WIRE_FORMAT, _text),
     ids.INDEX_METRICS_V2: (POPULATE_INDEX_METRICS_V2, _flag),
+    ids.CONTENT_FORMAT_TOKEN: (CONTENT_FORMAT, _choice("content serialization format", *_FORMATS)),
+    ids.SUPPORTED_FORMATS_TOKEN: (SUPPORTED_FORMATS, _formats),
 }
 """The headers that tokens become. Tokens without a row change nothing, as the headers that `headers` ignores."""
 
