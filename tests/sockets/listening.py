@@ -11,9 +11,10 @@ from typing import Any
 import uvloop
 
 from mayflydb.http.connection import Deadlines, Limits
-from mayflydb.http.listener import Listener
+from mayflydb.http.listener import Listener, Other
 from mayflydb.http.messages import Handler, Request, Response
 from mayflydb.serving.certificates import Authority
+from mayflydb.sockets.in_flight import BytesInFlight
 from mayflydb.sockets.listener import bind
 
 PATIENT = Limits()
@@ -81,7 +82,14 @@ async def turned_away(bench: Bench) -> bool:
     return await closed(reader)
 
 
-def run(tmp_path: Path, limits: Limits, work: Callable[[Bench], Awaitable[None]], app: Handler = hello) -> None:
+def run(
+    tmp_path: Path,
+    limits: Limits,
+    work: Callable[[Bench], Awaitable[None]],
+    app: Handler = hello,
+    other: Other | None = None,
+    in_flight: BytesInFlight | None = None,
+) -> None:
     async def main() -> None:
         authority = Authority(tmp_path)
         context = authority.context()
@@ -89,7 +97,7 @@ def run(tmp_path: Path, limits: Limits, work: Callable[[Bench], Awaitable[None]]
         async def certificate() -> ssl.SSLContext:
             return context
 
-        listener = Listener(app, certificate, limits)
+        listener = Listener(app, certificate, limits, in_flight, other=other)
         sockets = bind("127.0.0.1", 0)
         listener.serve(sockets)
         bench = Bench(listener, sockets[0].getsockname()[1], authority.ca_path)

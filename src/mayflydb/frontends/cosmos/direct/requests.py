@@ -62,6 +62,9 @@ SCHEME: Final = "rntbd"
 """The scheme of requests that came in direct mode. Clients use it over TLS alone."""
 
 _LOCAL: Final = b"localhost"
+MAX_NAME: Final = 4096
+"""Bytes of a name. The longest ids have 1,023 characters; to escape a whole frame would hold the event loop."""
+
 _UNESCAPED: Final = re.compile(rb"[A-Za-z0-9_.~+=-]+")
 
 
@@ -265,6 +268,8 @@ def _build_path(place: tuple[tuple[bytes, int], ...], on_feed: bool, tokens: Map
     for (word, _), name in zip(place, names, strict=False):
         if not isinstance(name, bytes) or not name:
             raise BadRequest(f"The request does not name its resource below '{word.decode()}'.")
+        if len(name) > MAX_NAME:
+            raise BadRequest(f"The request names a resource below '{word.decode()}' with more than {MAX_NAME} bytes.")
         path += b"/%b/%b" % (word, _escape(name))
     return b"%b/%b" % (path, place[-1][0]) if on_feed else path
 
