@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from frontends.cosmos import hybrid
 from frontends.cosmos.hostile.sentinel import Target
 from frontends.cosmos.service import in_memory
 
@@ -248,6 +249,22 @@ def test_an_operation_that_fails_alone(target: Target, index: int, atomic: str) 
     assert first == (424 if atomic == "True" else 201)
     assert second in (400, 404, 409, 412)
     assert target.attack("GET", f"{target.items}/good").status == (404 if atomic == "True" else 200)
+
+
+@pytest.mark.parametrize("atomic", ["True", "False"])
+def test_an_operation_fails_alike_in_hybrid_row(target: Target, atomic: str) -> None:
+    """Those above that have a body of JSON, or none: results in both forms, one operation after the other."""
+    flags = {"x-ms-cosmos-is-batch-request": "True", "x-ms-cosmos-batch-atomic": atomic}
+    for operation in OPERATIONS:
+        given: dict[str, Any] = {"partitionKey": '["p"]', **operation}
+        in_json = target.attack("POST", None, [given], flags).json
+        if "resourceBody" in given:
+            given["resourceBody"] = json.dumps(given["resourceBody"]).encode()
+        (found,) = hybrid.results(target.attack("POST", None, hybrid.batch([given]), flags).body)
+        told = {name: found.get(name) for name in ("statusCode", "requestCharge")}
+        assert told == {name: in_json[0].get(name) for name in told}, operation
+        assert found["subStatusCode"] == in_json[0].get("subStatusCode", 0)
+        assert json.loads(found["resourceBody"]) == {"Errors": [in_json[0]["message"]]}
 
 
 QUERIES: list[Any] = [
