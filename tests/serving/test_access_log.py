@@ -16,6 +16,7 @@ import pytest
 import ydb
 from click.testing import CliRunner
 from pymongo import MongoClient
+from pymongo.errors import OperationFailure
 
 from frontends.cosmos.service import Raw
 from mayflydb.announcement import StartFailed
@@ -23,7 +24,7 @@ from mayflydb.cli import logs
 from mayflydb.cli.main import mayfly
 from mayflydb.embedded import serve
 from mayflydb.engine import access_log
-from mayflydb.engine.access_log import AccessLine, AccessLog
+from mayflydb.engine.access_log import AccessLine, AccessLog, EndedRequest
 from mayflydb.serving.access_log import AccessFile, AccessWriter, json_line, text_line
 from served import Http, port_of
 
@@ -36,7 +37,7 @@ def accesses() -> AccessLog:
 
 
 def note(log: AccessLog, target: str = "shop.carts") -> None:
-    log.note("mongo", "1:2", "find", target, "ok", 1.0, 0, "127.0.0.1")
+    log.note(EndedRequest("mongo", "1:2", "find", target, "ok", 1.0, 0, "127.0.0.1"))
 
 
 def test_a_line_for_each_request_of_each_protocol(tmp_path: Path) -> None:
@@ -51,10 +52,17 @@ def test_a_line_for_each_request_of_each_protocol(tmp_path: Path) -> None:
         with MongoClient[dict[str, Any]](server.mongo.uri) as client:
             client["app"]["otps"].insert_one({"_id": SECRET, "code": SECRET})
             list(client["app"]["otps"].find({"code": SECRET}))
+            with pytest.raises(OperationFailure):
+                list(client["app"]["otps"].aggregate([{"$bad": SECRET}]))
         with ydb.Driver(endpoint=server.ydb.endpoint, database="/local") as driver:
             driver.wait(10, fail_fast=True)
             with ydb.QuerySessionPool(driver) as pool:
                 pool.execute_with_retries(f"SELECT '{SECRET}'")
+                pool.execute_with_retries("CREATE TABLE carts (id Utf8, PRIMARY KEY (id))")
+                pool.execute_with_retries(f"UPSERT INTO carts (id) VALUES ('{SECRET}')")
+            driver.scheme_client.describe_path("/local/carts")
+        found = Http(port_of(server))("GET", "/_explorer/cosmos/shop/carts/items?filter=" + SECRET, accept="text/html")
+        assert found.status == 200
         assert Http(port_of(server)).get("info")["access_log"] == str(place)
         url = f"http://127.0.0.1:{port_of(server)}"
         printed = CliRunner().invoke(mayfly, ["--url", url, "logs", "-n", "1000"])
@@ -79,7 +87,16 @@ def test_a_line_for_each_request_of_each_protocol(tmp_path: Path) -> None:
     (found,) = [each for each in entries if each["operation"] == "find"]
     assert (found["protocol"], found["target"], found["status"]) == ("mongo", "app.otps", "ok") and found["ru"] > 0
     queries = [each for each in entries if each["operation"] == "Ydb.Query.V1.QueryService/ExecuteQuery"]
-    assert {(each["protocol"], each["target"], each["status"]) for each in queries} == {("ydb", "/local", "SUCCESS")}
+    places = [("ydb", place, "SUCCESS") for place in ("/local", "/local/carts")]
+    assert {(each["protocol"], each["target"], each["status"]) for each in queries} == set(places)
+    (described,) = [each for each in entries if each["operation"] == "Ydb.Scheme.V1.SchemeService/DescribePath"]
+    assert described["target"] == "/local/carts"
+    (refused,) = [each for each in entries if each["operation"] == "aggregate"]
+    assert refused["status"] == "Location40324"
+    (info, *_), (page,) = ([each for each in entries if each["protocol"] == name] for name in ("admin", "portal"))
+    assert (info["operation"], info["target"], info["status"]) == ("GET", "/_mayfly/info", 200)
+    assert (page["target"], page["status"]) == ("/_explorer/cosmos/shop/carts/items", 200)
+    assert not any(each.get("target") == "/_mayfly/ready" for each in entries)
     assert {each["client"] for each in queries} <= {"127.0.0.1", "::1"}
 
 

@@ -49,6 +49,9 @@ class ServerSettings(msgspec.Struct, frozen=True):
     log_format: Literal["auto", "text", "json"]
     log_level: Literal["debug", "info", "warning", "error"]
     access_log: Literal["off", "text", "json"] | Path
+    trace_endpoint: str
+    trace_ratio: float
+    trace_service: str
     max_connections: int
 
     @property

@@ -9,6 +9,7 @@ from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -244,6 +245,27 @@ def optional_host(value: Any) -> Advertised | None:
 
 def optional_path(value: Any) -> Path | None:
     return None if value == "" else Path(text(value)).expanduser().absolute()
+
+
+def optional_collector(value: Any) -> str:
+    """The URL of a collector of traces; empty: none."""
+    if value == "":
+        return ""
+    url = urlsplit(text(value))
+    if url.scheme not in ("http", "https") or not url.hostname or "@" in url.netloc:
+        raise ValueError("http://HOST:PORT or https://HOST:PORT is needed, without a user")
+    return str(value)
+
+
+def ratio(value: Any) -> float:
+    """A number from 0 to 1."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise ValueError("a number is needed") from None
+    if isinstance(value, bool) or not 0 <= number <= 1:
+        raise ValueError(f"{value} is not between 0 and 1")
+    return number
 
 
 def access_log(value: Any) -> Literal["off", "text", "json"] | Path:

@@ -191,6 +191,11 @@ class Nodes:
         self._keep(row.id, (row.data, node))
         return node
 
+    def recall(self, id: int) -> Node | None:
+        """Return the node of a row that was read lately; None if it is not kept."""
+        found = self._nodes.get(id) or self._older.get(id)
+        return None if found is None else found[1]
+
     def _keep(self, id: int, known: tuple[bytes, Node]) -> None:
         if len(self._nodes) >= MAX_NODES // 2:
             self._nodes, self._older = {}, self._nodes

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import msgspec
 
 from mayflydb.clock import monotonic_us
-from mayflydb.engine.access_log import AccessLog
+from mayflydb.engine.access_log import AccessLog, Observer, Observers
 from mayflydb.engine.budgets import Budgets
 from mayflydb.engine.catalog import OWNER_MISSING, Node, Nodes
 from mayflydb.engine.commands import Command, Step, Written
@@ -31,6 +31,7 @@ from mayflydb.engine.request_counts import RequestCounts
 from mayflydb.engine.slow_log import SlowLog
 from mayflydb.engine.storage_sizes import StorageSizes
 from mayflydb.engine.timekeeper import MARK, OF_THE_HOST, Timekeeper
+from mayflydb.engine.traces import TraceLog
 from mayflydb.engine.transactions import Body, ExpirableRecords, WriteTransaction
 from mayflydb.engine.upcoming import next_deadline
 from mayflydb.engine.workspace import Workspace
@@ -191,7 +192,6 @@ class Engine:
         self.loop_watch = LoopWatch()
         self.slow_log = SlowLog(monotonic_us, None)
         self.requests = RequestCounts(monotonic_us)
-        self.access_log: AccessLog | None = None
         self.disk, self._kept = disk, kept
         self.meter = meter
         self.monitor = monitor
@@ -211,7 +211,16 @@ class Engine:
         self._changed_at = self.committed_at = time.latest
         """The instant of the last write that this node has committed; later commits have no earlier instant."""
 
+        self.observe(None, None)
         time.on_roll_back = self._go_back
+
+    def observe(self, access_log: AccessLog | None, traces: TraceLog | None) -> None:
+        """Have requests noted in these from now on, and purges in `traces`."""
+        self.access_log, self.traces = access_log, traces
+        noting = [each for each in (access_log, traces) if each is not None]
+        self.observer: Observer | None
+        self.observer = Observers(noting) if len(noting) > 1 else next(iter(noting), None)
+        self.reaper.trace(traces)
 
     def _begin_build(self, container: int) -> Statement:
         """Begin the computations of work on the indexes of a container, which may take as long as it takes."""

@@ -24,6 +24,7 @@ from mayflydb.engine.runs import DEFAULT_PASS_SETTINGS, PassSettings
 from mayflydb.engine.surveyor import Surveyor
 from mayflydb.engine.sweeper import Sweeper
 from mayflydb.engine.timekeeper import Timekeeper
+from mayflydb.engine.traces import TraceLog
 from mayflydb.engine.version_cache import VersionCache
 from mayflydb.expiry.agenda import Agenda
 from mayflydb.expiry.passes import Schedule, Upcoming
@@ -106,6 +107,10 @@ class Reaper:
         self.events = ExpiryEvents(store, time, retention.events)
         self._housekeeping = Housekeeping(store, nodes, limits.most, self.events, retention.history)
         monitor.listen(self.survey)
+
+    def trace(self, traces: TraceLog | None) -> None:
+        """Have purges noted from now on."""
+        self._sweeper.traces = traces
 
     # --- news ------------------------------------------------------------------------------------------------------
 

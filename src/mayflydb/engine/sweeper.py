@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
+from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
@@ -19,6 +20,7 @@ from mayflydb.engine.ordered_histories import ChangeNotifier
 from mayflydb.engine.purge_decision import purge_due
 from mayflydb.engine.runs import PassSettings, Runs
 from mayflydb.engine.surveyor import Surveyor
+from mayflydb.engine.traces import TraceLog
 from mayflydb.engine.version_cache import VersionCache
 from mayflydb.expiry.agenda import Agenda
 from mayflydb.expiry.sweep import Limits, PurgeRequest, Sweep, SweepResult, next_sweep
@@ -61,6 +63,7 @@ class Sweeper:
         self.runs = Runs(nodes)
         self.purge_counts: Counter[int] = Counter()
         self.purge_delays: dict[str, Histogram] = {}
+        self.traces: TraceLog | None = None
         self.shortage: Span | None = None
         """The host time until an exhausted budget can pay for a sweep again; None: no budget ended the last request."""
         self._store = store
@@ -94,6 +97,7 @@ class Sweeper:
         waits: dict[int, Span] = {}
         fruitless: Counter[int] = Counter()
         stuck: dict[int, Span] = {}
+        began: dict[int, int] = {}
         async with self._sweeping:
             while (sweep := await self._choose(request, waits | stuck)) is not None:
                 container = sweep.container
@@ -101,6 +105,8 @@ class Sweeper:
                 if affordable == 0:
                     waits[container] = wait
                     continue
+                if self.traces is not None and container not in began:
+                    began[container] = self.traces.stopwatch()
                 removed = await self._sweep_and_pay(sweep, affordable, request)
                 done[container] += removed
                 # What is due and cannot be purged must not keep the request from its end.
@@ -112,7 +118,22 @@ class Sweeper:
             self._monitor.count_rounds(max(0, max(rounds.values(), default=1) - 1))
             if request.within_budget:
                 self.shortage = min(waits.values(), default=None)
+            self._note_purges(done, began)
             return done
+
+    def _note_purges(self, done: Counter[int], began: Mapping[int, int]) -> None:
+        """Note the purges of a request that has ended, of containers whose row is still known."""
+        if self.traces is None:
+            return
+        for container, records in done.items():
+            node = self._nodes.recall(container)
+            if records and node is not None and container in began:
+                database = self._nodes.recall(node.parent)
+                causes = tuple(dict.fromkeys(rule.cause for rule in node.rules))
+                self.traces.note_purge(
+                    self._monitor.space_of(container), "" if database is None else database.name, node.name, causes,
+                    records, began[container],
+                )  # fmt: skip
 
     async def _choose(self, request: PurgeRequest, excluded: dict[int, Span]) -> Sweep | None:
         """Return the next sweep; None: the request is done."""

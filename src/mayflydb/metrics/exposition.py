@@ -68,6 +68,10 @@ HELP: dict[str, tuple[str, str]] = {
         "counter",
         "Requests that are missing in the access log (--access-log): too many waited, or it could not be written.",
     ),
+    "mayfly_trace_dropped_total": (
+        "counter",
+        "Spans that were not sent to --trace-endpoint: too many waited, or the collector did not take them.",
+    ),
     "mayfly_items": ("gauge", "Records that are visible."),
     "mayfly_ttl_default_seconds": ("gauge", "The default ttl; -1 without a default, absent while off."),
     "mayfly_ttl_backlog_items": ("gauge", "Records that are due and not yet purged."),
@@ -198,13 +202,14 @@ async def _queries(admin: Admin) -> list[Sample]:
 
 
 async def _loop(admin: Admin) -> list[Sample]:
-    watch, accesses = admin.engine.loop_watch, admin.engine.access_log
+    watch, accesses, traces = admin.engine.loop_watch, admin.engine.access_log, admin.engine.traces
     return [
         *show_histogram("mayfly_loop_delay_seconds", {}, watch.delays),
         ("mayfly_loop_delay_longest_seconds", {}, watch.longest / SECOND),
         ("mayfly_loop_stuck_total", {}, watch.stuck),
         ("mayfly_slow_requests_total", {}, admin.engine.slow_log.slow),
         *([] if accesses is None else [("mayfly_access_log_dropped_total", {}, accesses.dropped)]),
+        *([] if traces is None else [("mayfly_trace_dropped_total", {}, traces.dropped)]),
     ]
 
 

@@ -10,6 +10,8 @@ from typing import Any
 import msgspec
 
 from mayflydb.admin.problems import hint_members
+from mayflydb.clock import Stopwatch
+from mayflydb.engine.access_log import EndedRequest, Observer
 from mayflydb.http.messages import Fields, Handler, Request, Response
 from mayflydb.model.hints import Hint
 from mayflydb.serving.login_pages import LINKS, LOGIN, LOGOUT, OPEN_PAGES, PAGES_PREFIX, LoginPages, is_own_page
@@ -112,6 +114,12 @@ class HttpGateway:
         self._portal: Callable[[], Handler] = lambda: _answer_starting
         self._health: Callable[[], Awaitable[dict[str, str]]] | None = None
         self._page = b""
+        self._observer: Observer | None = None
+        self._stopwatch: Stopwatch
+
+    def observe(self, observer: Observer | None, stopwatch: Stopwatch) -> None:
+        """Have requests of the admin API and the portal noted; None: they are not."""
+        self._observer, self._stopwatch = observer, stopwatch
 
     def open(
         self,
@@ -137,7 +145,20 @@ class HttpGateway:
         for_cosmos = path != b"/" or authorization is not None or b"x-ms-version" in headers
         if not path.startswith(OWN_PREFIXES) and for_cosmos:
             return self._cosmos(request)
-        return self._answer_own_paths(request, host, authorization)
+        answer = self._answer_own_paths(request, host, authorization)
+        if self._observer is None or path in (LIVE, READY):
+            return answer
+        return self._note(self._observer, request, answer)
+
+    async def _note(self, observer: Observer, request: Request, answer: Coroutine[Any, Any, Response]) -> Response:
+        """Answer a request of the admin API, the metrics or the portal, and note it. What its query names is left out."""
+        began = self._stopwatch()
+        response = await answer
+        protocol = "portal" if request.path in OPEN_PAGES or request.path.startswith(PAGES_PREFIX) else "admin"
+        client = "" if request.peer is None else request.peer.address
+        target = request.path.decode("latin-1")
+        observer.note(EndedRequest(protocol, "", request.method, target, response.status, None, began, client))
+        return response
 
     async def _answer_own_paths(self, request: Request, host: bytes, authorization: bytes | None) -> Response:
         # Against forged requests of other sites: browsers send Origin with each request that changes something.

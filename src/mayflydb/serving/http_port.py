@@ -80,6 +80,8 @@ class HttpPort:
         assert self._gateway is not None
         page, drop_in = _page(self._settings), self._settings.drop_in
         web = load_web_app_once(admin, wires, None if drop_in is None or drop_in.pages else page)
+        engine = admin.engine
+        self._gateway.observe(engine.access_log, engine.requests.stopwatch)
         self._gateway.open(cosmos, web, admin.maintenance.health, page)
 
     def checks(self, caller: Caller, trusted: Trust | None) -> list[ListenerCheck]:

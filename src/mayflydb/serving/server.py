@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from mayflydb.clock import monotonic_us, wall_us
 from mayflydb.config.settings import Settings
 from mayflydb.engine.access_log import AccessLog
 from mayflydb.engine.engine import Engine
+from mayflydb.engine.traces import TraceLog
 from mayflydb.frontends.cosmos.app import CosmosApp
 from mayflydb.frontends.cosmos.auth import Keys
 from mayflydb.frontends.cosmos.caller import Caller
@@ -39,6 +41,7 @@ from mayflydb.serving.mongo_port import MongoPort, contracts
 from mayflydb.serving.own_certificate import load_own_certificate
 from mayflydb.serving.ports import require_package
 from mayflydb.serving.shared_limits import SharedLimits, build_limits
+from mayflydb.serving.spans import SpanSender
 from mayflydb.serving.tls import Certificates, TlsContext
 from mayflydb.serving.trust import Trust
 from mayflydb.serving.ydb_port import YdbPort
@@ -67,7 +70,7 @@ class Server:
         self._ydb: YdbPort | None = None
         self._running = RunningEngine(settings)
         self._front_ends: list[FrontEnd] = []
-        self._access: AccessWriter | None = None
+        self._writers: list[AccessWriter | SpanSender] = []
         self._limits: SharedLimits
         self._began: Instant
         self.admin: Admin | None = None
@@ -98,7 +101,7 @@ class Server:
             engine = await self._running.start(self._limits.quotas, partial(setattr, self._readiness, "store"))
         except MayflyError as error:
             raise StartFailed(str(error), setting="storage.url") from error
-        self._open_access_log(engine)
+        engine.observe(self._open_access_log(), self._open_traces())
         cosmos, caller, wires = await self._build(http, endpoints, engine)
         # Before the ports are open: the first client finds what the seed makes.
         await self._seed(engine)
@@ -123,8 +126,8 @@ class Server:
         for port in (self._http, self._mongo, self._ydb):
             if port is not None:
                 await port.close(grace)
-        if self._access is not None:
-            await asyncio.to_thread(self._access.close)
+        for writer in self._writers:
+            await asyncio.to_thread(writer.close)
         await self._running.close()
 
     def _take_ports(self) -> HttpPort:
@@ -170,16 +173,25 @@ class Server:
         )
         return http
 
-    def _open_access_log(self, engine: Engine) -> None:
+    def _open_access_log(self) -> AccessLog | None:
         place = self._settings.server.access_log
         if place == "off":
-            return
-        engine.access_log = AccessLog(wall_us, monotonic_us)
+            return None
+        accesses = AccessLog(wall_us, monotonic_us)
         try:
-            self._access = AccessWriter(engine.access_log, place)
+            self._writers.append(AccessWriter(accesses, place))
         except OSError as error:
             message = f"the access log {place} cannot be opened: {error.strerror}"
             raise StartFailed(message, setting="server.access_log") from error
+        return accesses
+
+    def _open_traces(self) -> TraceLog | None:
+        server = self._settings.server
+        if not server.trace_endpoint:
+            return None
+        traces = TraceLog(wall_us, monotonic_us, secrets.SystemRandom().random, server.trace_ratio)
+        self._writers.append(SpanSender(traces, server.trace_endpoint, server.trace_service))
+        return traces
 
     async def _build(self, http: HttpPort, endpoints: Endpoints, engine: Engine) -> tuple[CosmosApp, Caller, Wires]:
         """Build the front ends over the engine. Return Cosmos DB's, its caller, and all callers."""

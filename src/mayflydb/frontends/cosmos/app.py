@@ -10,7 +10,7 @@ from itertools import count
 from urllib.parse import unquote
 
 from mayflydb.clock import wall_us
-from mayflydb.engine.access_log import AccessLog
+from mayflydb.engine.access_log import EndedRequest, Observer
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.slow_log import SlowLog
 from mayflydb.evaluation.stops import EvaluationStopped, TooManyEvaluations
@@ -38,6 +38,7 @@ from mayflydb.frontends.cosmos.headers import (
     RETRY_AFTER_MS,
     SERVICE_VERSION,
     SUBSTATUS,
+    TRACEPARENT,
     check_indexing_directive,
 )
 from mayflydb.frontends.cosmos.paths import parse, request_path
@@ -94,8 +95,8 @@ class CosmosApp:
             log.exception("a request failed: %s", http.method)
             response = _build_refusal(MayflyError("An internal error occurred."), activity_id, http)
         requests.count("cosmos", http.operation, response.status, began)
-        if (access_log := self._engine.access_log) is not None:
-            _note_access(access_log, http, activity_id, response, began)
+        if (observer := self._engine.observer) is not None:
+            _note_access(observer, http, activity_id, response, began)
         charge = (REQUEST_CHARGE, _format_charge(response.charge))
         headers = [*GATEWAY_HEADERS, (ACTIVITY_ID, activity_id), *response.headers, charge]
         if http.scheme == DIRECT:
@@ -221,13 +222,15 @@ def _note_slow(slow_log: SlowLog, began: int, call: CosmosCall) -> None:
     slow_log.note(began, "cosmos", request.activity_id.decode("latin-1"), f"{request.method}{place}", read)
 
 
-def _note_access(access_log: AccessLog, http: HttpRequest, activity_id: bytes, response: Response, began: int) -> None:
+def _note_access(observer: Observer, http: HttpRequest, activity_id: bytes, response: Response, began: int) -> None:
     client = "" if http.peer is None else http.peer.address
     place = _CONTAINER.match(http.path)
     # What lies behind the container is left out: ids of items may be personal data.
     target = "" if place is None else place[1].decode("latin-1")
     id = activity_id.decode("latin-1")
-    access_log.note("cosmos", id, http.operation, target, response.status, response.charge, began, client)
+    parent = http.headers.get(TRACEPARENT, b"").decode("latin-1")
+    status, charge = response.status, response.charge
+    observer.note(EndedRequest("cosmos", id, http.operation, target, status, charge, began, client, parent=parent))
 
 
 def _decode_path(http: HttpRequest) -> str:

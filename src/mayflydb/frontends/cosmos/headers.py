@@ -81,6 +81,7 @@ IF_NONE_MATCH: Final = _honour(
     b"if-none-match", "Answers 304 for a version that the client has; the position in a change feed."
 )
 PREFER: Final = _honour(b"prefer", "`return=minimal` leaves the item out of a write's answer.")
+TRACEPARENT: Final = _honour(b"traceparent", "The span of the request belongs to this trace, where traces are on.")
 ACTIVITY_ID: Final = _honour(b"x-ms-activity-id", "Repeated in the answer; made up where it is missing.")
 VERSION: Final = _honour(
     b"x-ms-version", "Before 2018-12-31, containers need no partition key; all other versions are answered alike."

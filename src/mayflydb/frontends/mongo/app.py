@@ -8,8 +8,9 @@ import logging
 import re
 from collections.abc import Callable, Coroutine, Mapping
 from random import Random  # noqa: TID251 - the type; what draws comes in from outside
-from typing import Any
+from typing import Any, Final
 
+from mayflydb.engine.access_log import EndedRequest
 from mayflydb.engine.engine import Engine
 from mayflydb.evaluation.statement import CHEAP_BYTES
 from mayflydb.frontends.mongo.accounts.roles import User
@@ -17,7 +18,7 @@ from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.charges import PRICED, settle
 from mayflydb.frontends.mongo.commands.table import HANDLERS
 from mayflydb.frontends.mongo.concerns import check_api_version, check_concerns, parse_time_limit
-from mayflydb.frontends.mongo.errors import error_document, error_reply
+from mayflydb.frontends.mongo.errors import code_of, error_document, error_reply
 from mayflydb.frontends.mongo.failpoints import ConnectionDropped, add_fields
 from mayflydb.frontends.mongo.gossip import Gossip
 from mayflydb.frontends.mongo.options import Options
@@ -30,7 +31,7 @@ from mayflydb.frontends.mongo.state import ConnectionState
 from mayflydb.model.errors import MayflyError, OutcomeUnknown, Overloaded, drop_frames
 from mayflydb.model.instant import Instant
 from mayflydb.query.mongo import raw
-from mayflydb.query.mongo.faults import MqlError, type_mismatch
+from mayflydb.query.mongo.faults import MqlError, name_of, type_mismatch
 from mayflydb.query.mongo.values import Document, decode, encode, type_name
 from mayflydb.sockets.in_flight import SMALL_ANSWER, BytesInFlight
 
@@ -60,7 +61,8 @@ READ_RIGHTS = frozenset({"open", "read"})
 """Rights of commands that change nothing, and so never answer with a write concern error."""
 
 _OK = encode({"ok": 1.0})
-_FAILED = error_document(1, "An internal error occurred.")
+INTERNAL_ERROR: Final = 1
+_FAILED = error_document(INTERNAL_ERROR, "An internal error occurred.")
 
 
 class Hangup(Exception):
@@ -124,12 +126,11 @@ class MongoApp:
             answer = self._gossip.add_recovery_token(await self._run_command(call), call)
             status = "ok"
             return answer
-        except OutcomeUnknown as error:
-            if "autocommit" not in body:
+        except MayflyError as error:
+            if isinstance(error, OutcomeUnknown) and "autocommit" not in body:
                 # Any answer might be wrong. For a driver, a lost connection means exactly this: the outcome is unknown.
                 raise Hangup from error
-            return self._encode_error(error, body)
-        except MayflyError as error:
+            status = name_of(code_of(error))
             return self._encode_error(error, body)
         except Hangup:
             raise
@@ -137,25 +138,28 @@ class MongoApp:
             interruption = services.operations.take_interruption(connection.id)
             if interruption is None:
                 raise
+            status = name_of(code_of(interruption))
             return self._encode_error(interruption, body)
         except Exception:
+            status = name_of(INTERNAL_ERROR)
             log.exception("a command was not answered: %s", next(iter(body), ""))
             return encode(_FAILED)
         finally:
             self._end(message, connection, body, status, started_monotonic)
 
     def _end(self, message: Message, connection: ConnectionState, body: Document, status: str, began: int) -> None:
-        """Count the command, and end what it holds."""
+        """Count the command, and end what it holds. `status`: ok, the name of an error's code, or error without an answer."""
         name = next(iter(body), "")
         known = name if name in self.services.handlers else "unknown"
-        self.services.engine.requests.count("mongo", known, status, began)
+        self.services.engine.requests.count("mongo", known, "ok" if status == "ok" else "error", began)
         ended = self.services.operations.current.pop(connection.id, None)
         if ended is not None and ended.evaluation is not None:
             ended.evaluation.end_turn()
-        if (access_log := self.services.engine.access_log) is not None:
+        if (observer := self.services.engine.observer) is not None:
             units = None if ended is None else ended.charge
             id = f"{connection.id}:{message.request}"
-            access_log.note("mongo", id, known, _target_of(name, body), status, units, began, connection.address)
+            target = _target_of(name, body)
+            observer.note(EndedRequest("mongo", id, known, target, status, units, began, connection.address))
 
     async def _split_large(
         self, message: Message, connection: ConnectionState

@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 from google.protobuf.message import DecodeError
 
+from mayflydb.engine.access_log import EndedRequest
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.slow_log import SlowLog
 from mayflydb.frontends.ydb.accounts import DEFAULT_USER
@@ -39,13 +40,16 @@ SERVICES_WITHOUT_DATABASE = frozenset({"Ydb.Discovery.V1.DiscoveryService", *SER
 
 
 class CallMetadata(msgspec.Struct):
-    """The metadata of a request. `remaining`: seconds until the client's deadline; None: no deadline. `user`: the one that the
-    ticket stands for; None: it was not judged yet.
+    """The metadata of a request.
+
+    `trace`: YDB's own id; `parent`: W3C's trace context. `remaining`: seconds until the client's deadline; None: no deadline.
+    `user`: the one that the ticket stands for; None: it was not judged yet.
     """
 
     database: str = ""
     ticket: str | None = None
     trace: str = ""
+    parent: str = ""
     peer: str = ""
     remaining: float | None = None
     served_port: ServedPort | None = None
@@ -78,7 +82,7 @@ class YdbApp:
 
     async def answer(self, method: Method, data: bytes, metadata: CallMetadata) -> bytes:
         """Return the response to a request. LoginRequired: the caller has to log in."""
-        slow_log, call = self.services.engine.slow_log, None
+        slow_log, call, request = self.services.engine.slow_log, None, None
         began, status = slow_log.stopwatch(), "SUCCESS"
         try:
             call, request = await self._parse_call(method, data, metadata)
@@ -111,13 +115,13 @@ class YdbApp:
             status, issues = internal_error()
             return method.refuse(status, issues)
         finally:
-            self._count(method, status, began, metadata, call)
+            self._count(method, status, began, metadata, call, request)
             if call is not None and slow_log.is_slow(began):
                 note_slow(slow_log, began, method.name, call)
 
     async def stream(self, method: Method, data: bytes, metadata: CallMetadata) -> AsyncIterator[bytes]:
         """Yield the messages that answer a request. Errors as in `answer`."""
-        slow_log, call = self.services.engine.slow_log, None
+        slow_log, call, request = self.services.engine.slow_log, None, None
         began, status = slow_log.stopwatch(), "SUCCESS"
         try:
             call, request = await self._parse_call(method, data, metadata)
@@ -139,19 +143,25 @@ class YdbApp:
             status, issues = internal_error()
             yield method.refuse(status, issues)
         finally:
-            self._count(method, status, began, metadata, call)
+            self._count(method, status, began, metadata, call, request)
             # A stream without a query, such as that of a session, lasts as long as its client likes.
             if call is not None and call.row_counts and slow_log.is_slow(began):
                 note_slow(slow_log, began, method.name, call)
 
-    def _count(self, method: Method, status: str, began: int, metadata: CallMetadata, call: GrpcCall | None) -> None:
+    def _count(
+        self, method: Method, status: str, began: int, metadata: CallMetadata, call: GrpcCall | None, request: Any
+    ) -> None:
         """Count a call that has ended, and note it in the access log."""
         engine, operation = self.services.engine, (method.service, method.method)
         engine.requests.count("ydb", operation, status, began)
-        if engine.access_log is not None:
+        if engine.observer is not None:
             database = "" if call is None else call.database
-            client = address_of(metadata.peer)
-            engine.access_log.note("ydb", metadata.trace, operation, database, status, None, began, client)
+            target, client = _target_of(database, call, request), address_of(metadata.peer)
+            engine.observer.note(
+                EndedRequest(
+                    "ydb", metadata.trace, operation, target, status, None, began, client, database, metadata.parent
+                )
+            )
 
     async def admit(self, method: Method, metadata: CallMetadata) -> None:
         """Judge the ticket of a request before its message is taken. LoginRequired: the caller has to log in."""
@@ -194,6 +204,17 @@ class YdbApp:
         if method.service in SERVICES_WITHOUT_LOGIN:
             return DEFAULT_USER
         return await self.services.accounts.authenticate(metadata.ticket, now)
+
+
+def _target_of(database: str, call: GrpcCall | None, request: Any) -> str:
+    """Return the path that a call names, else those of the tables of its queries, else the database."""
+    named = getattr(request, "path", "") or getattr(request, "table", "")
+    if not isinstance(named, str) or not named:
+        tables = {} if call is None else dict.fromkeys(path for query in call.row_counts for path in query)
+        named = ",".join(tables)
+    if not named:
+        return database
+    return named if named.startswith("/") else f"{database}/{named}"
 
 
 def note_slow(slow_log: SlowLog, began: int, method: str, call: GrpcCall) -> None:

@@ -37,6 +37,7 @@ SESSION_CLOSE_HINT: Final = (("x-ydb-server-hints", "session-close"),)
 """The metadata that makes a client replace its session."""
 
 _DATABASE_KEY, _TICKET_KEY, _TRACE_KEY = "x-ydb-database", "x-ydb-auth-ticket", "x-ydb-trace-id"
+_PARENT_KEY = "traceparent"
 
 
 class GrpcServer:
@@ -190,4 +191,6 @@ class GrpcServer:
                 metadata.ticket = value
             elif key == _TRACE_KEY:
                 metadata.trace = value
+            elif key == _PARENT_KEY and isinstance(value, str):
+                metadata.parent = value
         return metadata
