@@ -16,7 +16,7 @@ from mayflydb.frontends.cosmos.binary_json.forms import PREAMBLE, SYSTEM_STRINGS
 from mayflydb.model.errors import BadRequest, TooLarge, Unsupported
 
 VALUES_PER_TURN: Final = 1000
-"""Values and characters of packed strings that are decoded in one turn of the event loop."""
+"""Values that are decoded in one turn of the event loop."""
 
 MAX_DEPTH: Final = 256
 """Levels of arrays and objects. The limit for items is checked later, on the text."""
@@ -262,13 +262,12 @@ class _BinaryReader:
     def _read_packed_string(self, bits: int, base_width: int, width: int) -> str:
         length = self._read_length(width)
         base = self._read_byte() if base_width else 0
-        # Each packed character takes about as long as a value.
-        self._values_this_turn += length
+        # Some 64 packed characters take about as long as a value.
+        self._values_this_turn += length // 64
         stream = int.from_bytes(self._take((length * bits + 7) // 8), "little")
         # The stream is little-endian: the last bits of its number are the first character.
-        text = f"{stream:0{length * bits}b}"
-        ends = range(len(text), len(text) - length * bits, -bits)
-        return bytes((base + int(text[end - bits : end], 2)) & 0xFF for end in ends).decode("latin-1")
+        codes = _spread(stream, bits, length)
+        return codes.translate(bytes((base + code) & 0xFF for code in range(256))).decode("latin-1")
 
     def _read_base64(self, encode: Callable[[bytes], bytes], width: int) -> str:
         length, padding = 4 * self._read_length(width), self._read_byte()
@@ -312,6 +311,21 @@ def _encode_number(value: float) -> bytes:
 def _decode_digits(data: bytes, table: str) -> str:
     """Return two characters for each byte, that of the lower four bits first."""
     return "".join(table[byte & 0xF] + table[byte >> 4] for byte in data)
+
+
+def _spread(stream: int, bits: int, length: int) -> bytes:
+    """Give each group of so many bits a byte of its own.
+
+    The upper half of all groups moves up to where it ends, then the upper half of each half, and so on: a long string takes as
+    many steps as its length has bits, where one step for each character would hold the event loop.
+    """
+    size = half = 1 << max(length - 1, 0).bit_length()
+    # Bits behind the last character mean nothing.
+    stream &= (1 << length * bits) - 1
+    while half := half // 2:
+        lower = int.from_bytes(((1 << half * bits) - 1).to_bytes(2 * half, "little") * (size // half // 2), "little")
+        stream = stream & lower | (stream & lower << half * bits) << half * (8 - bits)
+    return stream.to_bytes(size, "little")[:length]
 
 
 def _decode_utf8(data: bytes) -> str:
