@@ -26,6 +26,15 @@ COSMOS_ROWS: Final[Sequence[Row]] = (
         switch=True,
     ),
     Row(
+        "cosmos.entra_file",
+        ("--entra-file",),
+        "",
+        read.optional_path,
+        "File (JSON or TOML) with the issuers of Entra ID tokens, role definitions and role assignments. Default: only the "
+        "emulator's tokens are accepted.",
+        "PATH",
+    ),
+    Row(
         "cosmos.cross_partition",
         ("--cross-partition",),
         "azure",

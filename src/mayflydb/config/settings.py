@@ -151,6 +151,7 @@ class CosmosSettings(msgspec.Struct, frozen=True):
 
     key_file: Path | None
     generate_key: bool
+    entra_file: Path | None
     cross_partition: Literal["azure", "direct"]
     check_date: bool
     consistency: Literal["strong", "bounded-staleness", "session", "consistent-prefix", "eventual"]

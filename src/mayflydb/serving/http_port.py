@@ -21,6 +21,7 @@ from mayflydb.frontends.cosmos.auth import Keys
 from mayflydb.frontends.cosmos.caller import Caller
 from mayflydb.frontends.cosmos.calls import Account
 from mayflydb.frontends.cosmos.direct.connection import build_if_direct
+from mayflydb.frontends.cosmos.entra.policy import PolicyError, PolicyFile
 from mayflydb.http.connection import Limits
 from mayflydb.http.listener import Listener
 from mayflydb.http.messages import Handler
@@ -117,10 +118,20 @@ def build_cosmos(engine: Engine, settings: Settings, key: str, reachable: bool) 
         resolve_address=settings.server.endpoint_for,
         serverless=cosmos.capacity == "serverless",
         lenient=cosmos.query_rules == "lenient",
+        entra_policy=_load_entra_policy(engine, cosmos.entra_file),
         consistency_level=cosmos.consistency.title().replace("-", ""),
     )
     # Each activity id contains these random bytes, so the ids of two processes differ.
     return CosmosApp(engine, account, secrets.token_hex(16).encode())
+
+
+def _load_entra_policy(engine: Engine, path: Path | None) -> PolicyFile | None:
+    if path is None:
+        return None
+    try:
+        return PolicyFile(path, engine.requests.stopwatch)
+    except PolicyError as error:
+        raise StartFailed(str(error), setting="cosmos.entra_file", exit_code=2) from error
 
 
 def _take_sockets(settings: Settings) -> list[socket.socket]:

@@ -23,6 +23,8 @@ from mayflydb.frontends.cosmos.commands.table import Route, find_route, with_tri
 from mayflydb.frontends.cosmos.commands.triggered import INCLUDE_HEADERS
 from mayflydb.frontends.cosmos.direct import progress
 from mayflydb.frontends.cosmos.direct.requests import SCHEME as DIRECT
+from mayflydb.frontends.cosmos.entra.authorization import EntraAccess
+from mayflydb.frontends.cosmos.entra.tokens import Principal
 from mayflydb.frontends.cosmos.headers import (
     ACTIVITY_ID,
     AUTHORIZATION,
@@ -77,6 +79,7 @@ class CosmosApp:
         # The form of a UUID of version 4, whose last 12 digits count the requests of this process.
         self._activity_prefix = b"%b-%b-4%b-8%b-" % (boot_id[:8], boot_id[8:12], boot_id[12:15], boot_id[15:18])
         self._request_numbers = count(1)
+        self._entra = None if account.entra_policy is None else EntraAccess(account.entra_policy)
         self._advertised_address = lru_cache(maxsize=64)(self._resolve_address)
 
     async def __call__(self, http: HttpRequest) -> HttpResponse:
@@ -113,7 +116,7 @@ class CosmosApp:
         target = parse(path)
         request = Request(http, path, target, activity_id)
         # Authorized before the body is read: no body is taken from a client without a key.
-        principal = self._authorize(request)
+        principal = self._verify_key(request) or await self._authorize_otherwise(request)
         if http.size or not http.ended:
             request.body = await http.read(MAX_BODY)
             if request.body.startswith(PREAMBLE):
@@ -127,7 +130,7 @@ class CosmosApp:
             route = with_triggers(route, headers)
         # Kinds of keys are checked here. The rights of a token depend on containers, so its check waits for the call,
         # which resolves names.
-        if not isinstance(principal, TokenGrant) and not principal.may_write:
+        if isinstance(principal, auth.KeyKind) and not principal.may_write:
             if route.writes:
                 auth.check_write(principal, request.method, _decode_path(http))
             if route.issues_tokens:
@@ -137,6 +140,8 @@ class CosmosApp:
         call = CosmosCall(self._account, self._engine, self._resolver, self._demand, self._threads, request, now)
         if isinstance(principal, TokenGrant):
             await resource_tokens.authorize(principal, call, route.writes)
+        elif isinstance(principal, Principal) and self._entra is not None:
+            await self._entra.authorize(principal, call, route.handler)
         slow_log = self._engine.slow_log
         began = slow_log.stopwatch()
         try:
@@ -162,7 +167,8 @@ class CosmosApp:
         """Return the address that the account advertises to a client that connected by this one."""
         return self._account.resolve_address(f"{scheme}://{host.decode('latin-1')}").encode("latin-1")
 
-    def _authorize(self, request: Request) -> auth.KeyKind | TokenGrant:
+    def _verify_key(self, request: Request) -> auth.KeyKind | None:
+        """Return the kind of the key that signed a request in the usual form; None for any other request."""
         headers = request.headers
         sent = headers.get(AUTHORIZATION)
         if sent is None:
@@ -172,20 +178,21 @@ class CosmosApp:
         ms_date, date = headers.get(MS_DATE, b""), headers.get(DATE, b"")
         target = request.target
         kind = auth.verify_common(self._account.keys, sent, request.method, target.signed_links[0], ms_date, date)
-        if kind is None:
-            return self._authorize_otherwise(request, sent.decode("latin-1"))
-        if self._account.check_date:
+        if kind is not None and self._account.check_date:
             self._check_date(ms_date or date)
         return kind
 
-    def _authorize_otherwise(self, request: Request, header: str) -> auth.KeyKind | TokenGrant:
+    async def _authorize_otherwise(self, request: Request) -> auth.KeyKind | TokenGrant | Principal:
         """Authorize a request whose signature is not of the usual form, or wrong."""
         headers = request.headers
+        header = headers[AUTHORIZATION].decode("latin-1")
         if not header.startswith(auth.COMMON_PREFIX):
             if resource_tokens.is_resource_token(header):
                 # A resource token expires by the clock of records, so its time is checked when the request has its `now`.
                 return resource_tokens.unseal(self._account.keys, header)
             if emulator_tokens.is_entra_token(header):
+                if self._entra is not None:
+                    return await self._entra.authenticate(header, wall_us())
                 principal = emulator_tokens.verify(self._account.keys, header, wall_us())
                 emulator_tokens.check_permitted(request.target, request.method, unquote(request.path.decode("latin-1")))
                 return principal

@@ -18,6 +18,7 @@ from mayflydb.frontends.cosmos import consistency, session
 from mayflydb.frontends.cosmos.access import IndexDemand
 from mayflydb.frontends.cosmos.auth import Keys
 from mayflydb.frontends.cosmos.direct import staleness
+from mayflydb.frontends.cosmos.entra.policy import PolicyFile
 from mayflydb.frontends.cosmos.headers import (
     COLLECTION_RID,
     IF_MATCH,
@@ -74,6 +75,7 @@ class Account(msgspec.Struct, frozen=True):
     `consistency_level`: the default, of `consistency.LEVELS`.
     `index_after`: items that queries read in vain before an index is built (0: none is built).
     `resolve_address`: maps the address that a client used to the advertised one; both are `scheme://host:port`.
+    `entra_policy`: the issuers and roles of tokens; None: only the emulator's tokens are accepted.
     """
 
     keys: Keys
@@ -87,6 +89,7 @@ class Account(msgspec.Struct, frozen=True):
     index_after: int = 10_000
     resolve_address: Callable[[str], str] = str
     scripts: ScriptLimits = ScriptLimits()
+    entra_policy: PolicyFile | None = None
 
     def __repr__(self) -> str:
         return f"Account(keys={self.keys!r})"
@@ -178,11 +181,13 @@ class CosmosCall:
     """An authorized request, the services for its command, and the one instant at which it is answered.
 
     `view`: the container of the request, once it is resolved; `spending`: the grant of the container's budget.
-    `reads`: what a query has read so far.
+    `reads`: what a query has read so far. `check_operation`: raises Forbidden if the client may not do operations of a type in a
+    batch; None: it may do all.
     """
 
     __slots__ = (
-        "account", "engine", "index_demand", "now", "reads", "request", "resolver", "spending", "target", "threads", "view",
+        "account", "check_operation", "engine", "index_demand", "now", "reads", "request", "resolver", "spending", "target",
+        "threads", "view",
     )  # fmt: skip
 
     def __init__(
@@ -200,6 +205,7 @@ class CosmosCall:
         self.view: ContainerView | None = None
         self.spending: RequestGrant | None = None
         self.reads = NO_READS
+        self.check_operation: Callable[[str], None] | None = None
 
     def statement(self) -> Statement:
         """Return the evaluation of this request, which ends when the client leaves. Its steps are taken to be cheap."""

@@ -89,8 +89,13 @@ def check_permitted(target: Target, method: str, path: str) -> None:
     data = target.resource is Resource.ITEM or target.operation is not None
     runs = target.resource is Resource.STORED_PROCEDURE and not target.is_feed and method == "POST"
     if not (data or runs or (target.resource in _READABLE_METADATA and method in ("GET", "HEAD"))):
-        raise Forbidden(
-            f"Request blocked by Auth mayfly : The given request [{method} {path}] cannot be authorized by AAD token in data "
-            "plane. Learn more: https://aka.ms/cosmos-native-rbac.",
-            substatus=5300,
-        )
+        raise refuse(method, path)
+
+
+def refuse(method: str, path: str) -> Forbidden:
+    """Return the refusal of a request that needs a key."""
+    return Forbidden(
+        f"Request blocked by Auth mayfly : The given request [{method} {path}] cannot be authorized by AAD token in data "
+        "plane. Learn more: https://aka.ms/cosmos-native-rbac.",
+        substatus=5300,
+    )

@@ -72,6 +72,9 @@ async def execute(call: CosmosCall) -> Response:
     operations: list[BatchOperation] = (
         read_operations(body, limits) if len(body) <= CHEAP_BYTES else await work.compute(read_operations, body, limits)
     )
+    if (check_operation := call.check_operation) is not None:
+        for kind in {operation.operation_type for operation in operations}:
+            check_operation(kind)
     await _decode_bodies(operations)
     if call.request.flag(BATCH_ATOMIC):
         return await _run_transaction(call, view, operations, work)
