@@ -16,6 +16,7 @@ CONTAINER: Final = "/dbs/shop/colls/c"
 QUERY: Final = {"content-type": "application/query+json", "x-ms-documentdb-isquery": "True"}
 FEEDS: Final = {
     Resource.ACCOUNT: "/",
+    Resource.ADDRESS: "/addresses/?$resolveFor=dbs",
     Resource.DATABASE: "/dbs",
     Resource.CONTAINER: "/dbs/shop/colls",
     Resource.OFFER: "/offers",
@@ -45,7 +46,11 @@ class Ask(NamedTuple):
 
     @property
     def reads(self) -> bool:
-        return self.method == "GET" or self.headers == QUERY or "x-ms-cosmos-is-query-plan-request" in self.headers
+        return (
+            self.method in ("GET", "HEAD")
+            or self.headers == QUERY
+            or "x-ms-cosmos-is-query-plan-request" in self.headers
+        )
 
 
 def path_of(resource: Resource, is_feed: bool) -> str:

@@ -73,6 +73,8 @@ def signature(key: str, method: str, path: str, date: str = DATE) -> str:
         segments = segments[:-2]
     if segments[0] == "":
         kind, link = "", ""
+    elif segments == ["addresses"]:
+        kind, link = "dbs", ""
     elif len(segments) % 2:
         kind, link = segments[-1], "/".join(segments[:-1])
     else:

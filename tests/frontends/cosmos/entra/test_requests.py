@@ -75,7 +75,7 @@ def ask(raw: Raw, who: str, method: str, path: str, body: Any = None, **headers:
 def refusal(raw: Raw, who: str, row: Ask) -> tuple[int, int]:
     """Return status and substatus of a refusal, or (0, 0)."""
     queries = row.method == "POST" and row.reads
-    body: Any = None if row.method in ("GET", "DELETE") else {"query": "SELECT * FROM c"} if queries else {}
+    body: Any = None if row.method in ("GET", "HEAD", "DELETE") else {"query": "SELECT * FROM c"} if queries else {}
     answer = raw(row.method, row.path, body, {**row.headers, "authorization": TOKENS[who], "x-ms-date": None})
     return (answer.status, answer.substatus) if answer.status in (401, 403) else (0, 0)
 
@@ -88,12 +88,14 @@ def expected(who: str, row: Ask) -> int:
         management = not row.reads
     if management:
         return 5300
-    metadata = row.resource in (Resource.ACCOUNT, Resource.DATABASE, Resource.CONTAINER, Resource.RANGE)
+    metadata = row.resource in (
+        Resource.ACCOUNT, Resource.ADDRESS, Resource.DATABASE, Resource.CONTAINER, Resource.RANGE
+    )  # fmt: skip
     metadata = metadata and "/operations/" not in row.path
     batch = "x-ms-cosmos-is-batch-request" in row.headers
     scope = row.path if row.path.startswith(C) else row.path.removesuffix("/dbs").removesuffix("/colls") or "/"
     within = {"reader": "/", "contributor": "/dbs/shop", "member": C, "creator": C, "elsewhere": C + "other"}.get(who)
-    if row.resource is Resource.ACCOUNT:
+    if row.resource in (Resource.ACCOUNT, Resource.ADDRESS) or (row.method, row.path) == ("HEAD", "/dbs"):
         return 0 if within else 5301
     # A batch without operations needs no right.
     if batch:

@@ -1,4 +1,7 @@
-"""The check whether the holder of a token may make a request, by data actions as the service's access control has them."""
+"""The check whether the holder of a token may make a request, by data actions as the service's access control has them.
+
+A command without a data action needs a key, so that a new command is closed until a row of the table opens it.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from mayflydb.frontends.cosmos.auth import parse_authorization
 from mayflydb.frontends.cosmos.calls import CosmosCall
 from mayflydb.frontends.cosmos.commands import (
     account,
+    addresses,
     batches,
     changes,
     conflicts,
@@ -33,10 +37,13 @@ Handler: TypeAlias = Callable[[CosmosCall], Awaitable[Response]]
 
 ACTIONS: Final[Mapping[Handler, str]] = {
     account.read: roles.READ_METADATA,
+    addresses.read: roles.READ_METADATA,
+    databases.read_state: roles.READ_METADATA,
     databases.read_feed: roles.READ_METADATA,
     databases.query: roles.READ_METADATA,
     databases.read: roles.READ_METADATA,
     containers.read_feed: roles.READ_METADATA,
+    containers.read_state: roles.READ_METADATA,
     containers.query: roles.READ_METADATA,
     containers.read: roles.READ_METADATA,
     containers.read_ranges: roles.READ_METADATA,
@@ -62,6 +69,9 @@ ACTIONS: Final[Mapping[Handler, str]] = {
     conflicts.answer_missing: roles.MANAGE_CONFLICTS,
 }
 """The data action that each request for data needs. A batch needs those of its operations; others need a key."""
+
+_FOR_ALL: Final = frozenset({account.read, addresses.read, databases.read_state})
+"""Requests of each client before those for its data. A right at any scope suffices, unless the path names a database."""
 
 BATCH_ACTIONS: Final[Mapping[str, str]] = {
     "Create": roles.CREATE_ITEM,
@@ -105,7 +115,7 @@ class EntraAccess:
         if action is None:
             request = call.request
             raise emulator_tokens.refuse(request.method, request.path.decode("latin-1"))
-        if handler is account.read:
+        if handler in _FOR_ALL and call.target.database is None:
             if not access.roles.permits_anywhere(principal.ids, action):
                 raise _refuse(principal, action, "on any scope", _METADATA)
             return
