@@ -17,6 +17,7 @@ from azure.cosmos import DatabaseProxy, PartitionKey
 
 import mayflydb
 from mayflydb.clock import SystemClock, wall_us
+from mayflydb.connecting import FORMATS
 from mayflydb.embedded import RunningServer, serve
 from mayflydb.model.instant import DAY
 from portal.visitor import Visitor
@@ -27,6 +28,7 @@ in_memory = pytest.mark.parametrize("store", ["memory"], indirect=True, scope="s
 
 HTML = "text/html,application/xhtml+xml"
 ODD = 'a & <b> "c" %25 \'ü'
+PROGRAM = "from mayflydb.cli.main import main; main()"
 SAID = "notification-console/header-status"
 
 
@@ -338,3 +340,32 @@ def test_hidden_records_have_no_ttl_of_their_own(
         overview = visitor.get("/").source
         assert overview.count('<td class="n">1</td>\n    <td class="n">1</td>\n    <td class="n">1</td>') == 2
         http.post("ttl/resume")
+
+
+@in_memory
+def test_how_clients_connect(server: RunningServer, visitor: Visitor) -> None:
+    page = visitor.get("/_explorer/connect")
+    addresses = page.text("mf-addresses")
+    for text in (server.cosmos.url, server.cosmos.key, server.mongo.uri, server.ydb.connection_string):
+        assert text in addresses
+    printed = subprocess.run(
+        [sys.executable, "-P", "-c", PROGRAM, "--url", server.admin_url, "connect", "--format", "python"],
+        capture_output=True,
+        check=True,
+        text=True,
+    ).stdout
+    assert page.text("mf-snippet:python").startswith("Python Copy " + " ".join(printed.split()))
+    told = visitor.json("/_explorer/connect.json")
+    assert {each["form"] for each in told["snippets"]} == set(FORMATS) - {"json"}
+    with serve(memory=True, port=0, mongo_port=-1, ydb_port=-1) as bare:
+        found = Visitor(port_of(bare)).get("/_explorer/connect").texts
+    assert [form for form in ("python", "mongosh", "ydb") if f"mf-snippet:{form}" in found] == ["python"]
+
+
+def test_a_secret_is_told_by_its_file(tmp_path: Path) -> None:
+    secret = tmp_path / "canary"
+    secret.write_text("secret-password\n")
+    files = {"mongo_password_file": str(secret), "ydb_password_file": str(secret)}
+    with serve(memory=True, port=0, **files) as guarded:
+        page = Visitor(port_of(guarded)).get("/_explorer/connect")
+    assert "secret-password" not in page.source and page.source.count(str(secret)) > 4

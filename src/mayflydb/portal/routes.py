@@ -17,11 +17,13 @@ from mayflydb.admin.problems import CONTENT_TYPE, STATUS, problem_of
 from mayflydb.admin.wires import Wires
 from mayflydb.model.errors import MayflyError
 from mayflydb.portal.clock import ClockPage
+from mayflydb.portal.connect import ConnectPage
 from mayflydb.portal.cosmos.routes import cosmos_routes
 from mayflydb.portal.events import EventsPage
 from mayflydb.portal.finding import FindPage
 from mayflydb.portal.mongo.routes import mongo_routes
 from mayflydb.portal.overview import OverviewPage
+from mayflydb.portal.paths import page_routes
 from mayflydb.portal.shell import OVERVIEW, OVERVIEW_TWIN, Shell
 from mayflydb.portal.snapshots import SnapshotsPage
 from mayflydb.portal.static import Static
@@ -34,6 +36,7 @@ def pages_app(admin: Admin, wires: Wires) -> ASGIApp:
     shell = Shell(admin, static)
     overview, events = OverviewPage(admin, shell, wires), EventsPage(admin, shell)
     find = FindPage(admin, shell)
+    connect = ConnectPage(admin, shell)
     clock, snapshots = ClockPage(admin, shell), SnapshotsPage(admin, shell)
 
     async def file(request: Request) -> Response:
@@ -42,8 +45,8 @@ def pages_app(admin: Admin, wires: Wires) -> ASGIApp:
     routes = [
         *(Route(path, overview.show) for path in OVERVIEW),
         Route(OVERVIEW_TWIN, overview.show_json),
-        Route("/_explorer/find", find.show),
-        Route("/_explorer/find.json", find.show_json),
+        *page_routes("/_explorer/find", find.show, find.show_json),
+        *page_routes("/_explorer/connect", connect.show, connect.show_json),
         Route("/_explorer/due", overview.show_due),
         Route("/_explorer/due.json", overview.show_due_json),
         Route("/_explorer/events", events.show),
