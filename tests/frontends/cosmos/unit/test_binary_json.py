@@ -330,11 +330,11 @@ def some_value(chance: random.Random, depth: int) -> Any:
         case 5:
             return "é🦋a\0" * chance.choice((0, 1, 9, 40, 100))
         case 6:
-            return [some_value(chance, depth - 1) for _ in range(chance.choice((0, 1, 5, 300)))]
+            return [some_value(chance, depth - 1) for _ in range(chance.choice((0, 1, 5, 300 if depth == 1 else 6)))]
         case _:
             return {
                 f"{some_value(chance, 0)}{n}": some_value(chance, depth - 1)
-                for n in range(chance.choice((0, 1, 5, 40)))
+                for n in range(chance.choice((0, 1, 5, 40 if depth == 1 else 6)))
             }
 
 
