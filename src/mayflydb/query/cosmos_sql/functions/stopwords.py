@@ -44,3 +44,4 @@ _LIST: Final = """
 """
 
 ENGLISH: Final = frozenset(_LIST.split())
+DIGITS: Final = frozenset("0123456789")
