@@ -116,6 +116,11 @@ def test_results_come_page_by_page(db: Database) -> None:
         container.upsert({"id": str(n), "userId": f"u{n % 7}"})
     assert len(list(container.query("SELECT VALUE c.id FROM c"))) == 250
     assert len(list(container.query("SELECT * FROM c", partition_key="u0"))) == 36
+    # Groups are not merged here, so the key must be named: by the call, or by WHERE.
+    assert list(container.query("SELECT VALUE COUNT(1) FROM c", partition_key="u0")) == [36]
+    assert list(container.query("SELECT VALUE COUNT(1) FROM c WHERE c.userId = 'u0'")) == [36]
+    with pytest.raises(BadRequest, match="can not be directly served"):
+        list(container.query("SELECT VALUE COUNT(1) FROM c"))
 
 
 def test_a_key_of_several_paths(db: Database) -> None:

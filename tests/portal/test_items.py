@@ -114,6 +114,17 @@ def test_a_query_by_form(sessions: ContainerProxy, visitor: Visitor) -> None:
 
 
 @in_memory
+def test_a_query_over_several_ranges(shop: DatabaseProxy, visitor: Visitor) -> None:
+    sessions = shop.create_container("sessions", PartitionKey("/pk"), offer_throughput=12_000)
+    for n in range(30):
+        sessions.create_item({"id": f"{n:02}", "pk": "ab"[n % 2]})
+    counted = visitor.post(f"{BASE}/query", {"query": "SELECT VALUE COUNT(1) FROM c WHERE c.pk = 'a'"})
+    assert "15" in counted.text(RESULTS)
+    page = visitor.post(f"{BASE}/query", {"query": "SELECT VALUE COUNT(1) FROM c"})
+    assert page.status == 400 and "can not be directly served" in page.source
+
+
+@in_memory
 def test_containers_and_databases(shop: DatabaseProxy, visitor: Visitor) -> None:
     wanted = {"databaseMode": "new", "database": "made", "container": "c", "partitionKey": "/tenant, user"}
     page = visitor.post("/_explorer/new-container", wanted | {"timeToLive": "on", "timeToLiveSeconds": "0"})

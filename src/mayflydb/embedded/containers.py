@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from mayflydb.embedded.questions import NOT_GIVEN
-from mayflydb.model.errors import Conflict, NotFound
+from mayflydb.model.errors import BadRequest, Conflict, NotFound
 
 if TYPE_CHECKING:
     from mayflydb.admin.cosmos_items import CosmosItems
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 Item = dict[str, Any]
 
 PARTITION_KEY: Final = "x-ms-documentdb-partitionkey"
+_CROSS_PARTITION: Final = "x-ms-documentdb-query-enablecrosspartition"
+_NEEDS_MERGE: Final = 1004
+"""The substatus by which the front end asks a client to merge the results of partitions."""
 
 
 class AsyncCosmosDatabase:
@@ -134,13 +138,25 @@ class AsyncContainer:
         scope = {} if partition_key is NOT_GIVEN else self._key(partition_key)
         headers = {"content-type": "application/query+json", "x-ms-documentdb-isquery": "True", **scope}
         if not scope:
-            headers["x-ms-documentdb-query-enablecrosspartition"] = "True"
+            headers[_CROSS_PARTITION] = "True"
         body = {"query": text, "parameters": wanted}
         token: str | None = ""
         while token is not None:
             here = {**headers, "x-ms-continuation": token} if token else headers
-            page, token = await self._items.query((*self._path, "docs"), body, here)
+            page, token = await self._query_page(body, here)
             yield page
+
+    async def _query_page(self, body: Mapping[str, Any], headers: Mapping[str, str]) -> tuple[list[Any], str | None]:
+        path = (*self._path, "docs")
+        try:
+            return await self._items.query(path, body, headers)
+        except BadRequest as refusal:
+            if refusal.detail.get("substatus") != _NEEDS_MERGE:
+                raise
+            # Where WHERE names the partition, a request that may not cross partitions is served there.
+            with suppress(BadRequest):
+                return await self._items.query(path, body, {**headers, _CROSS_PARTITION: "False"})
+            raise
 
     async def default_ttl(self) -> int | None:
         """Return the seconds of the default, -1 for on without one; None: TTL is off."""

@@ -63,6 +63,12 @@ class ItemQueries:
             if len(found) == 1:
                 headers["x-ms-documentdb-partitionkeyrangeid"] = found[0]["id"]
                 response, trips = await self._send(request.text, headers), 2
+            else:
+                # Where WHERE names the partition, a request that may not cross partitions is served there.
+                within = await self._send(
+                    request.text, {**headers, "x-ms-documentdb-query-enablecrosspartition": "false"}
+                )
+                response, trips = (within, 2) if within.status == 200 else (response, 2)
         rows = msgspec.json.decode(check_status(response).body)["Documents"]
         continuation = _header(response, "x-ms-continuation")
         if request.exports:

@@ -107,12 +107,18 @@ def _scope_of_query(call: CosmosCall, view: ContainerView, query: Query) -> Scop
 
     BadRequest if the client does not permit a query across partitions, or (1004, with a plan) if it must merge the results.
     """
+    account = call.account
+    crosses = call.request.flag(ENABLE_CROSS_PARTITION)
+    needs_plan = query.needs_merge and not account.merges_queries
     keys = query.key_equalities(view.key.segments)
-    if keys is not None and len(keys) == 1:
+    # The service asks a client that may cross partitions to merge groups also where WHERE fixes the key. So a client that
+    # cannot merge them is refused.
+    merges_groups = crosses and needs_plan and query.program.grouping is not None and not account.lenient
+    if keys is not None and len(keys) == 1 and not merges_groups:
         return view.scope_of_key(_key_values(keys[0]))
-    if not call.request.flag(ENABLE_CROSS_PARTITION):
+    if not crosses:
         raise BadRequest(CROSS_PARTITION_DISABLED)
-    if query.needs_merge and not call.account.merges_queries:
+    if needs_plan:
         # The client has not said what it can merge, so the plan in this error may use everything.
         plan = msgspec.json.encode(_build_plan(view, query, ALL_FEATURES)).decode()
         raise BadRequest(NEEDS_PLAN, substatus=1004, additional_error_info=plan)
