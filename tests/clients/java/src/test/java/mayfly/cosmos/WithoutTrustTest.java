@@ -7,7 +7,7 @@ import com.azure.cosmos.models.PartitionKey;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import mayfly.Server;
 import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.ValueSource;
+import org.junit.jupiter.params.provider.CsvSource;
 
 /**
  * Clients in a JVM that trusts no certificate of Mayfly's.
@@ -17,11 +17,13 @@ import org.junit.jupiter.params.provider.ValueSource;
  */
 class WithoutTrustTest {
     @ParameterizedTest
-    @ValueSource(strings = {"MAYFLY_COSMOS", "MAYFLY_COSMOS_TLS"})
-    void byAddress(String address) {
+    @CsvSource({
+        "MAYFLY_COSMOS, gateway", "MAYFLY_COSMOS_TLS, gateway", "MAYFLY_COSMOS, direct", "MAYFLY_COSMOS_TLS, direct"
+    })
+    void byAddress(String address, String mode) {
         Server.begin();
         var builder = new CosmosClientBuilder().endpoint(Server.variable(address)).key(Server.variable("MAYFLY_KEY"));
-        try (var client = builder.gatewayMode().buildClient()) {
+        try (var client = (mode.equals("direct") ? builder.directMode() : builder.gatewayMode()).buildClient()) {
             client.createDatabase("shop");
             client.getDatabase("shop").createContainer("c", "/pk");
             var items = client.getDatabase("shop").getContainer("c");
