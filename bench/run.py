@@ -19,6 +19,7 @@ from subprocess import SubprocessError
 from time import perf_counter
 
 import page
+from direct import direct
 from driven import over_many, pipelined, through_driver
 from figures import Figure, Table, document, not_run, table
 from growth import growth
@@ -62,6 +63,7 @@ def parts() -> dict[str, Part]:
     many_items = 300_000 if SMALL else 1_000_000
     return {
         "protocol": lambda place: against_rival(Wrk(place), place, rival, why_not),
+        "direct": direct,
         "single": against_sqlite,
         "redis": lambda place: against_redis(Wrk(place), place),
         "disks": lambda place: on_slow_disks(Wrk(place), place),
