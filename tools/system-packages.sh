@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # tools/system-packages.sh PROGRAM...: install the Debian packages of these programs where they are missing and that is
 # permitted. What cannot be had is named with the reason; its tests are skipped. With REQUIRE=all that is a failure.
+# a/b: the program b where a cannot be had.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -26,17 +27,29 @@ install() {
         </dev/null >/dev/null 2>&1 || { echo "apt-get cannot install $1"; return 1; }
 }
 
-for program in "$@"; do
-    command -v "$program" >/dev/null && continue
+# PROGRAM: it is there, or is installed now; else its reason is in `reason`.
+provide() {
+    command -v "$1" >/dev/null && return
     # One attempt per environment, so that a second run installs nothing and waits for nothing.
-    if reason=$(grep -m1 "^$program: " "$tried" 2>/dev/null); then
+    if reason=$(grep -m1 "^$1: " "$tried" 2>/dev/null); then
         reason=${reason#*: }
-    elif reason=$(install "$(package_of "$program")"); then
-        continue
-    else
-        mkdir -p "$(dirname "$tried")"
-        echo "$program: $reason" >>"$tried"
+        return 1
     fi
+    reason=$(install "$(package_of "$1")") && return
+    mkdir -p "$(dirname "$tried")"
+    echo "$1: $reason" >>"$tried"
+    return 1
+}
+
+for choice in "$@"; do
+    found=
+    for program in ${choice//\// }; do
+        if provide "$program"; then
+            found=$program
+            break
+        fi
+    done
+    [[ -n $found ]] && continue
     echo "NOT RUN: what needs $program ($reason)"
     missing=1
 done

@@ -28,7 +28,7 @@ if [[ $only == clients || $only == tests/clients* || $only == clients/* ]]; then
     share=loadfile
     selection=(-o verbosity_subtests=1 -o faulthandler_timeout=540)
 else
-    tools/system-packages.sh strace chromium
+    tools/system-packages.sh strace chromium-headless-shell/chromium
     tools/javascript.sh
     tools/web.sh
     selection=(--ignore=tests/clients)
