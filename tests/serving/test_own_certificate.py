@@ -30,7 +30,7 @@ from mayflydb.announcement import StartFailed
 from mayflydb.cli.main import mayfly
 from mayflydb.clock import wall_us
 from mayflydb.config import load
-from mayflydb.embedded import running, serve
+from mayflydb.embedded import RunningServer, running, serve
 from mayflydb.model.instant import to_datetime
 from served import port_of
 
@@ -79,7 +79,7 @@ class Files:
     """An authority, and a certificate of it for localhost and 127.0.0.1, in files of each form."""
 
     def __init__(self, place: Path, key: Key) -> None:
-        ca_key = ec.generate_private_key(ec.SECP256R1())
+        self.ca_key = ca_key = ec.generate_private_key(ec.SECP256R1())
         self.ca = sign((), ca_key, subject="a company")
         self.leaf = sign(("localhost", "127.0.0.1"), key, (ca_key, self.ca))
         self.place = place
@@ -160,6 +160,27 @@ def test_all_ports_and_the_command_tell_it(files: Files, tmp_path: Path) -> None
     with serve(**{**FREE, "mongo_port": -1}) as server:
         shown = json.loads(CliRunner().invoke(mayfly, ["--url", server.admin_url, "cert", "show"]).stdout)
         assert shown["in_use"]["from"] == "Mayfly's authority" and "localhost" in shown["in_use"]["names"]
+
+
+def test_a_replaced_certificate_is_served_without_a_restart(
+    files: Files, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    form = files.settings(tls_cert_file="chain.pem", tls_key_file="key.pem")
+    with serve(**{**FREE, "ydb_tls_port": 0}, **form) as server:
+        ports = (port_of(server), *(int(uri.rpartition(":")[2].partition("/")[0]) for uri in _others(server)))
+        assert [served(port) for port in ports] == [files.leaf] * 3
+        key = ec.generate_private_key(ec.SECP256R1())
+        renewed = sign(["localhost", "127.0.0.1"], key, (files.ca_key, files.ca))
+        (tmp_path / "chain.pem").write_bytes(pem(renewed, files.ca))
+        # The key is still the old one.
+        assert [served(port) for port in ports] == [files.leaf] * 3
+        assert "the old one is still served: the private key in" in caplog.text
+        (tmp_path / "key.pem").write_bytes(key_pem(key))
+        assert [served(port) for port in ports] == [renewed] * 3
+
+
+def _others(server: RunningServer) -> tuple[str, str]:
+    return server.mongo.uri, server.ydb.tls_endpoint
 
 
 def test_a_name_that_is_not_localhost(files: Files, caplog: pytest.LogCaptureFixture) -> None:

@@ -43,6 +43,7 @@ class Authority:
     def __init__(self, directory: Path, names: Sequence[str] = ()) -> None:
         """`names`: host names in the certificate besides DEFAULT_NAMES."""
         self._directory = directory
+        self._pair: tuple[bytes, bytes] | None = None
         self._names = tuple(dict.fromkeys((*DEFAULT_NAMES, socket.gethostname(), *names)))
 
     @property
@@ -54,6 +55,10 @@ class Authority:
         """Return the authority's certificate (PEM). Create it if there is none."""
         self._ca()
         return self.ca_path.read_bytes()
+
+    def has_changed(self) -> bool:
+        """Return False: a server keeps its leaf until it ends."""
+        return False
 
     def trust(self) -> Trust:
         """Return what a client of this machine checks the server's certificate with."""
@@ -68,8 +73,10 @@ class Authority:
 
     def pair(self) -> tuple[bytes, bytes]:
         """Return a server's private key and its chain of certificates, both PEM. Create them if there are none."""
-        key, mark, chain = self._leaf().read_bytes().partition(b"-----BEGIN CERTIFICATE-----")
-        return key, mark + chain
+        if self._pair is None:
+            key, mark, chain = self._leaf().read_bytes().partition(b"-----BEGIN CERTIFICATE-----")
+            self._pair = key, mark + chain
+        return self._pair
 
     def _ca(self) -> tuple[EllipticCurvePrivateKey, Certificate]:
         from cryptography import x509

@@ -8,6 +8,7 @@ import logging
 import os
 import secrets
 import ssl
+import threading
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -88,6 +89,71 @@ class OwnCertificate:
             with contextlib.suppress(OSError):
                 place.unlink()
         return context
+
+
+class RenewedCertificate:
+    """The certificate in files that may be replaced while the server runs. A replacement that clients would refuse is not served.
+
+    Looks at the files when a client connects. They may be replaced one after the other: between the two the old pair is served.
+    """
+
+    def __init__(self, settings: Settings, directory: Path, loaded: OwnCertificate) -> None:
+        """`loaded`: from the files as they are now. `directory`: for the files that are made of it."""
+        self._settings = settings
+        self._directory = directory
+        self._loaded = loaded
+        self._reading = threading.Lock()
+        self._seen = self._look()
+
+    @property
+    def ca_path(self) -> Path:
+        """The file of the certificate that clients have to trust, if their machines do not already."""
+        return self._loaded.ca_path
+
+    def has_changed(self) -> bool:
+        """Return whether a file was replaced since the files were read."""
+        return self._look() != self._seen
+
+    def ca_pem(self) -> bytes:
+        """Return the certificate that clients have to trust, as of OwnCertificate."""
+        return self._renew().ca_pem()
+
+    def trust(self) -> Trust:
+        """Return what a client of this machine checks the server's certificate with."""
+        return self._renew().trust()
+
+    def pair(self) -> tuple[bytes, bytes]:
+        """Return the private key and the chain of certificates, both PEM."""
+        return self._renew().pair()
+
+    def context(self) -> ssl.SSLContext:
+        """Return a server's TLS settings, as of OwnCertificate."""
+        return self._renew().context()
+
+    def _renew(self) -> OwnCertificate:
+        """Return the certificate, read anew where a file was replaced. Another thread may call this."""
+        with self._reading:
+            found = self._look()
+            if found != self._seen:
+                self._seen = found
+                try:
+                    self._loaded = load_own_certificate(self._settings, self._directory) or self._loaded
+                except StartFailed as error:
+                    log.error("the certificate was replaced, and the old one is still served: %s", error)
+            return self._loaded
+
+    def _look(self) -> list[tuple[int, int, int] | None]:
+        """Return what tells the files from others of the same names; None: there is none."""
+        tls = self._settings.tls
+        return [_mark(each) for each in (tls.cert_file, tls.key_file, tls.key_password_file) if each is not None]
+
+
+def _mark(place: Path) -> tuple[int, int, int] | None:
+    try:
+        found = place.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def load_own_certificate(settings: Settings, directory: Path) -> OwnCertificate | None:

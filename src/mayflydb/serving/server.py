@@ -38,7 +38,7 @@ from mayflydb.serving.http_port import HttpPort, build_cosmos
 from mayflydb.serving.keys import load_account_key
 from mayflydb.serving.loading import FrontEnd
 from mayflydb.serving.mongo_port import MongoPort, contracts
-from mayflydb.serving.own_certificate import load_own_certificate
+from mayflydb.serving.own_certificate import RenewedCertificate, load_own_certificate
 from mayflydb.serving.ports import require_package
 from mayflydb.serving.shared_limits import SharedLimits, build_limits
 from mayflydb.serving.spans import SpanSender
@@ -286,5 +286,5 @@ def _certificates(settings: Settings, data: Path) -> Certificates:
     """Return the certificate that the settings name, or those of Mayfly's authority."""
     own = load_own_certificate(settings, data)
     if own is not None:
-        return own
+        return RenewedCertificate(settings, data, own)
     return Authority(data, (*settings.tls.names, *settings.server.advertised_names, *settings.server.bound_names))

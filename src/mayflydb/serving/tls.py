@@ -23,6 +23,10 @@ class Certificates(Protocol):
         """The file of the certificate that clients have to trust. `ca_pem` makes it."""
         ...
 
+    def has_changed(self) -> bool:
+        """Return whether `context` and `pair` would give another certificate than before."""
+        ...
+
     def ca_pem(self) -> bytes:
         """Return that certificate (PEM). OSError or ValueError if there is none and none can be made."""
         ...
@@ -49,7 +53,8 @@ class TlsContext:
 
     async def get(self) -> ssl.SSLContext:
         """Return the context. OSError if no certificate can be made; the next call tries again."""
-        if self._context is None:
+        # One connection reads a replaced certificate, and those that come meanwhile wait for it.
+        if self._context is None or (self._context.done() and self._certificates.has_changed()):
             self._context = asyncio.ensure_future(asyncio.to_thread(self._certificates.context))
         try:
             # Connections share one future: one that is cancelled while it waits must not cancel it for the others.

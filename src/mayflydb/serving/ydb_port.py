@@ -193,7 +193,8 @@ class YdbPort:
         try:
             await app.resume()
             for each in self._listening:
-                await each.connect(app, await self._pair(credentials) if each.tls else None, shared, self._settings)
+                pair = await self._pair(credentials) if each.tls else None
+                await each.connect(app, pair, credentials, shared, self._settings)
         except BaseException:
             await asyncio.gather(*(each.disconnect(0) for each in self._listening))
             await app.close()
@@ -312,15 +313,20 @@ class Listening:
         self._listener.serve(self._sockets)
 
     async def connect(
-        self, app: YdbApp, pair: tuple[bytes, bytes] | None, shared: SharedLimits, settings: YdbSettings
+        self,
+        app: YdbApp,
+        pair: tuple[bytes, bytes] | None,
+        credentials: Credentials,
+        shared: SharedLimits,
+        settings: YdbSettings,
     ) -> None:
-        """Start the gRPC server on a port of its own."""
+        """Start the gRPC server on a port of its own. `pair`: what `credentials` gives now; None: without TLS."""
         from mayflydb.frontends.ydb.calls import ServedPort
         from mayflydb.frontends.ydb.server import GrpcServer
 
         port = ServedPort(self._sockets[0].getsockname()[1], self.tls)
         self._server = GrpcServer(app, port, shared.in_flight, settings.max_connections, self._relays.peers)
-        self._relays.port = self._server.bind(f"{INNER_HOST}:0", pair)
+        self._relays.port = self._server.bind(f"{INNER_HOST}:0", pair, credentials)
         await self._server.open()
 
     async def disconnect(self, grace: float) -> None:

@@ -81,16 +81,22 @@ class GrpcServer:
             )
         )
 
-    def bind(self, address: str, credentials: tuple[bytes, bytes] | None = None) -> int:
+    def bind(
+        self,
+        address: str,
+        pair: tuple[bytes, bytes] | None = None,
+        renew: Callable[[], tuple[bytes, bytes]] | None = None,
+    ) -> int:
         """Bind an address such as `127.0.0.1:2136`, and return the port.
 
-        `credentials`: private key and certificate chain, PEM. OSError if the address is taken.
+        `pair`: private key and certificate chain, PEM. `renew`: gives the present pair, and is called on a thread of gRPC's for
+        each connection. OSError if the address is taken.
         """
         try:
-            if credentials is None:
+            if pair is None:
                 bound = self._server.add_insecure_port(address)
             else:
-                bound = self._server.add_secure_port(address, grpc.ssl_server_credentials([credentials]))
+                bound = self._server.add_secure_port(address, _credentials(pair, renew))
         except RuntimeError as error:
             raise OSError(str(error)) from error
         # gRPC tells of a taken port in two ways: by RuntimeError, and by 0 as the number of the bound port.
@@ -194,3 +200,18 @@ class GrpcServer:
             elif key == _PARENT_KEY and isinstance(value, str):
                 metadata.parent = value
         return metadata
+
+
+def _credentials(pair: tuple[bytes, bytes], renew: Callable[[], tuple[bytes, bytes]] | None) -> Any:
+    if renew is None:
+        return grpc.ssl_server_credentials([pair])
+    served = [pair]
+
+    def fetch() -> Any:
+        present = renew()
+        if present == served[0]:
+            return None
+        served[0] = present
+        return grpc.ssl_server_certificate_configuration([present])
+
+    return grpc.dynamic_ssl_server_credentials(grpc.ssl_server_certificate_configuration([pair]), fetch)
