@@ -82,13 +82,20 @@ def busy(port: int) -> socket.socket:
 @pytest.mark.short
 def test_the_ready_line_and_the_ready_file_are_the_contract(tmp_path: Path) -> None:
     with running(tmp_path, "-m", "-p", "0", "--clock", "virtual", "--ready-file", "ready.json") as server:
-        base = f"http://127.0.0.1:{server.port}"
+        base, ydb = f"http://127.0.0.1:{server.port}", server.ready["ydb"]["endpoint"]
         assert server.ready == {
             "event": "ready",
             "pid": server.process.pid,
             "cosmos": {"endpoint": f"{base}/", "key": WELL_KNOWN_KEY, "key_file": None},
             "mongo": {"uri": server.ready["mongo"]["uri"], "password_file": None},
-            "ydb": {"endpoint": server.ready["ydb"]["endpoint"], "database": "/local", "password_file": None},
+            "ydb": {
+                "endpoint": ydb,
+                "tls_endpoint": None,
+                "database": "/local",
+                "connection_string": f"{ydb}?database=/local",
+                "tls_connection_string": None,
+                "password_file": None,
+            },
             "portal": f"{base}/",
             "admin": f"{base}/_mayfly",
             "metrics": f"{base}/metrics",
