@@ -16,6 +16,7 @@ What is done otherwise than it is written, and nothing else:
 * **The database.** `user:password@host:5432/database` stands for one of the tests' PostgreSQL. Where that is not installed, as on
   other Pythons than the usual one, the page that names it is skipped.
 * **MongoDB's shell.** `mongosh` is the one of `tests/javascript`.
+* **pytest** runs without the plugin of Hypothesis, which no page uses: its import takes as long as all else.
 * **Questions.** Every question is answered with `y`.
 * **Other languages.** Blocks in SHOWN are not run: pictures, SQL for an administrator, and programs that `tests/clients` has.
 """
@@ -127,6 +128,7 @@ class Newcomer:
             "PATH": f"{sys.prefix}/bin:{os.environ['PATH']}",
             "VIRTUAL_ENV": sys.prefix,
             "MAYFLY_URL": str(self.ready_file),
+            "PYTEST_ADDOPTS": "-p no:hypothesispytest",
         }
 
     def localize(self, text: str) -> str:
