@@ -73,7 +73,10 @@ def parse_property_path(path: object, what: str) -> tuple[str, ...]:
 
 
 def encode_component(value: KeyValue) -> bytes:
-    """Encode one key value as tagged bytes, which are hashed. Different values differ; -0 equals 0, and 5 equals 5.0."""
+    """Encode one key value as tagged bytes, which are hashed. Different values differ, and 5 equals 5.0.
+
+    0 and -0.0 are two keys, as for the .NET client; in JSON, -0 is the integer 0.
+    """
     # One tag byte, then the value: 00 undefined, 01 null, 02 false, 03 true,
     # 05 and a little-endian double, 08 and UTF-8 and FF, which occurs in no UTF-8.
     kind = type(value)
@@ -81,8 +84,7 @@ def encode_component(value: KeyValue) -> bytes:
         return b"\x08" + value.encode("utf-8", "surrogatepass") + b"\xff"  # type: ignore[union-attr]
     if kind is float or kind is int:
         try:
-            # The sum makes a double of an integer, and 0.0 of -0.0.
-            return _NUMBER.pack(5, value + 0.0)  # type: ignore[operator]
+            return _NUMBER.pack(5, float(value))  # type: ignore[arg-type]
         except OverflowError:
             raise BadRequest("A partition key number is out of the range of a double.") from None
     return _TAGS[value]

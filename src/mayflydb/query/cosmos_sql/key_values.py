@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import product
-from math import prod
+from math import copysign, prod
 from typing import Final
 
 from mayflydb.query.cosmos_sql.keys import DocumentAlias, KeyPath, document_of, path_names, resolve_constant
@@ -100,7 +100,7 @@ class _KeyFinder:
                 return self._constants((other,))
             if self._is_call(one, "ABS", path):
                 known, value = resolve_constant(other, self.parameters)
-                return _distinct([value, -value]) if known and type(value) in NUMBERS else None
+                return _distinct([value, -(value or 0.0)]) if known and type(value) in NUMBERS else None
         return None
 
     def _find_by_call(self, node: FunctionCall, path: KeyPath) -> list[Value] | None:
@@ -154,9 +154,14 @@ class _KeyFinder:
 
 def _intersect(parts: Sequence[list[Value]]) -> list[Value]:
     first, *others = sorted(parts, key=len)
-    shared = set(map(group_key, first)).intersection(*(map(group_key, other) for other in others))
-    return [value for value in first if group_key(value) in shared]
+    shared = set(map(_identity, first)).intersection(*(map(_identity, other) for other in others))
+    return [value for value in first if _identity(value) in shared]
 
 
 def _distinct(values: list[Value]) -> list[Value]:
-    return list({group_key(value): value for value in values}.values())
+    return list({_identity(value): value for value in values}.values())
+
+
+def _identity(value: Value) -> tuple[bytes, bool]:
+    """0 and -0.0 are equal, and two keys."""
+    return group_key(value), value == 0 and type(value) is float and copysign(1, value) < 0

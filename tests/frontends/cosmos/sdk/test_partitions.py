@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -77,6 +78,24 @@ def test_numbers_that_are_equal_are_one_key(service: Service) -> None:
         service.raw("GET", path_of(proxy, "docs", "1"), None, {"x-ms-documentdb-partitionkey": "[5e0]"}).status == 200
     )
     assert status_of(proxy.read_item, "1", "5") == 404
+
+
+@everywhere
+@pytest.mark.parametrize("version", [1, 2])
+def test_zero_and_minus_zero_are_two_keys(service: Service, version: int) -> None:
+    """As the .NET client's test of hashes has it. In JSON, -0 is the integer 0."""
+    proxy = service.container(version=version, offer_throughput=12_000)
+    proxy.create_item({"id": "1", "pk": 0})
+    proxy.create_item({"id": "1", "pk": -0.0})
+    assert status_of(proxy.create_item, {"id": "1", "pk": 0.0}) == 409
+    for header, own in (("[0]", "0"), ("[-0.0]", "-0.0"), ("[-0]", "0"), ("[0.0]", "0")):
+        answer = service.raw("GET", path_of(proxy, "docs", "1"), None, {"x-ms-documentdb-partitionkey": header})
+        assert (answer.status, json.dumps(answer.json["pk"])) == (200, own)
+    changes = proxy.query_items_change_feed(
+        start_time="Beginning", feed_range=proxy.feed_range_from_partition_key(-0.0)
+    )
+    assert [json.dumps(row["pk"]) for row in changes] == ["-0.0"]
+    assert rows(proxy.query_items("SELECT VALUE c.id FROM c WHERE ABS(c.pk) = 0", **CROSS)) == ["1", "1"]
 
 
 def test_undefined_and_null_are_two(service: Service) -> None:
