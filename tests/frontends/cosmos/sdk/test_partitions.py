@@ -91,10 +91,11 @@ def test_zero_and_minus_zero_are_two_keys(service: Service, version: int) -> Non
     for header, own in (("[0]", "0"), ("[-0.0]", "-0.0"), ("[-0]", "0"), ("[0.0]", "0")):
         answer = service.raw("GET", path_of(proxy, "docs", "1"), None, {"x-ms-documentdb-partitionkey": header})
         assert (answer.status, json.dumps(answer.json["pk"])) == (200, own)
-    changes = proxy.query_items_change_feed(
-        start_time="Beginning", feed_range=proxy.feed_range_from_partition_key(-0.0)
-    )
-    assert [json.dumps(row["pk"]) for row in changes] == ["-0.0"]
+    if version == 2:
+        # In version 1 the bounds of a range do not tell the two apart.
+        within = proxy.feed_range_from_partition_key(-0.0)
+        changes = proxy.query_items_change_feed(start_time="Beginning", feed_range=within)
+        assert [json.dumps(row["pk"]) for row in changes] == ["-0.0"]
     assert rows(proxy.query_items("SELECT VALUE c.id FROM c WHERE ABS(c.pk) = 0", **CROSS)) == ["1", "1"]
 
 
