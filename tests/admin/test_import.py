@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import random
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from urllib.parse import urlencode
 import pytest
 from click.testing import CliRunner, Result
 
+from mayflydb.admin import export_records
 from mayflydb.admin.cosmos_items import SYSTEM
 from mayflydb.admin.record_files import MAX_LINE, CsvLines, LineCutter, read_cell
 from mayflydb.admin.requests import ExportPage
@@ -335,3 +337,27 @@ def test_an_export_that_ends_early_keeps_no_cursor(
     assert len(server._home.call(read_some()).splitlines()) == 2
     gone = places("GET", f"/_mayfly/data/export?target={COLLECTION}&after={pages[0]['after']}")
     assert gone.status != 200 and "cursor" in gone.json["detail"], gone
+
+
+def test_large_documents_are_read_by_few(server: RunningServer, http: Http, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Documents of other sizes follow each other, and a page ends by its bytes."""
+    asked: list[int] = []
+    convert = export_records._convert_documents
+
+    async def count_documents(documents: Sequence[bytes]) -> list[Any]:
+        asked.append(len(documents))
+        return await convert(documents)
+
+    monkeypatch.setattr(export_records, "_convert_documents", count_documents)
+    monkeypatch.setattr(export_records, "PAGE_BYTES", 300_000)
+    with server.mongo.client() as client:
+        client.app.files.insert_many([{"_id": n, "text": "x" * (50_000 if n < 10 else 10)} for n in range(200)])
+    pages: list[list[int]] = []
+    after = ""
+    while not pages or after:
+        page = http.get(f"data/export?target=mongo:app.files&limit=150{after}")
+        pages.append([each["_id"] for each in page["records"]])
+        after = f"&after={page['after']}" if page["after"] else ""
+    assert [number for page in pages for number in page] == list(range(200))
+    assert max(map(len, pages)) <= 150 and len(pages[0]) < 10 and len(pages) == 3
+    assert asked[0] == 4 and asked[1] <= 2 and max(asked) <= 100

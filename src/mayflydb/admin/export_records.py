@@ -28,6 +28,21 @@ CONTINUATION: Final = "x-ms-continuation"
 TURN_RECORDS: Final = 16
 """Records after which others run."""
 
+FIRST_DOCUMENTS: Final = 4
+"""Documents of the first request of a page, before anything is known of their size."""
+
+MOST_DOCUMENTS: Final = 100
+"""Documents of one request at most."""
+
+BATCH_BYTES: Final = 128 << 10
+"""Bytes of documents that one request is meant to give: an answer is taken apart in one go."""
+
+PAGE_BYTES: Final = 4 << 20
+"""Bytes of documents after which a page ends."""
+
+CHEAP_BYTES: Final = 4096
+"""Bytes of documents that are converted in the event loop."""
+
 Page = tuple[list[Any], str | None]
 """Records, and the token of the next page; None: there is none."""
 
@@ -83,24 +98,28 @@ class RecordExport:
         mongo = self._wires.mongo
         if mongo is None:
             raise Unsupported("MongoDB is not served here", hint=Hint("no-mongo"))
-        name = target.node.name
-        if after is None:
-            cursor = (await mongo(target.database, {"find": name, "batchSize": limit}))["cursor"]
-            found = cursor["firstBatch"]
-        else:
-            from bson import Int64
+        from bson import Int64
 
-            if not after.isdecimal() or len(after) > 19:
-                raise BadRequest(f"{after!r} is not the token of a page")
-            more = {"getMore": Int64(after), "collection": name, "batchSize": limit}
-            cursor = (await mongo(target.database, more))["cursor"]
-            found = cursor["nextBatch"]
-        records = []
-        for number, document in enumerate(found):
-            if number % TURN_RECORDS == 0:
-                await asyncio.sleep(0)
-            records.append(to_json(document))
-        return records, str(cursor["id"]) if cursor["id"] else None
+        from mayflydb.query.mongo.values import encode
+
+        if after is not None and (not after.isdecimal() or len(after) > 19):
+            raise BadRequest(f"{after!r} is not the token of a page")
+        name, cursor = target.node.name, None if after is None else int(after)
+        records: list[msgspec.Raw] = []
+        total, asked = 0, FIRST_DOCUMENTS
+        while True:
+            asked = min(asked, limit - len(records))
+            more: dict[str, Any] = {"find": name, "batchSize": asked}
+            if cursor is not None:
+                more = {"getMore": Int64(cursor), "collection": name, "batchSize": asked}
+            reply = await mongo.send(target.database, encode(more))
+            records += await _convert_documents(reply.documents)
+            total, cursor = total + sum(map(len, reply.documents)), reply.cursor
+            if not cursor:
+                return records, None
+            if len(records) >= limit or total >= PAGE_BYTES or not reply.documents:
+                return records, str(cursor)
+            asked = max(1, min(MOST_DOCUMENTS, BATCH_BYTES * len(records) // total))
 
     async def _read_rows(self, target: ContainerTarget, limit: int, after: str | None) -> Page:
         ydb = self._wires.ydb
@@ -120,6 +139,16 @@ class RecordExport:
         if len(rows) < limit and not result.truncated:
             return rows, None
         return rows, msgspec.json.encode([rows[-1][name] for name in key]).decode()
+
+
+async def _convert_documents(documents: Sequence[bytes]) -> list[msgspec.Raw]:
+    """Return documents as JSON. Large ones are converted on a thread, since this is done in Python, member by member."""
+    from mayflydb.query.mongo.values import decode
+
+    if sum(map(len, documents)) <= CHEAP_BYTES:
+        await asyncio.sleep(0)
+        return [to_json(decode(each)) for each in documents]
+    return await asyncio.to_thread(lambda: [to_json(decode(each)) for each in documents])
 
 
 def _decode_key(after: str, size: int) -> list[Any]:
