@@ -19,6 +19,9 @@ BEFORE = Container(BODY, '"1"', Offer("manual", 400), OFFER)
 WANTED = msgspec.structs.replace(stored_fields(BODY, '"1"', BEFORE.offer), time_to_live="no-default", manual="500")
 
 
+REFUSALS: Mapping[int, MayflyError] = {412: PreconditionFailed("it has changed"), 503: MayflyError("not now")}
+
+
 class Scripted:
     """Answers as it was told, and keeps what it was asked."""
 
@@ -30,8 +33,8 @@ class Scripted:
         self, method: str, path: Sequence[str], body: bytes = b"", headers: Mapping[str, str] | None = None
     ) -> Response:
         self.asked.append((method, "/".join(path), headers or {}))
-        answer = body if self._statuses[0] == 200 else b'{"code":"x","message":"no"}'
-        return Response(self._statuses.pop(0), answer)
+        status = self._statuses.pop(0)
+        return Response(status, body, error=REFUSALS.get(status))
 
 
 def save(*statuses: int) -> tuple[list[str], MayflyError | None, Scripted]:
