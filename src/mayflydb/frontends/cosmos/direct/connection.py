@@ -109,7 +109,10 @@ class DirectConnection(OrderedConnection[Entry, Response, Entry]):
         """Send the answers that are ready."""
         outgoing = self._outgoing
         if not self._transport.is_closing():
-            self._transport.write(outgoing[0] if len(outgoing) == 1 else b"".join(outgoing))
+            # Each in a TLS record of its own: of two answers in one record, Java's client writes the second over the payload of
+            # the first (`discardReadBytes` in RntbdResponseDecoder of azure-cosmos 4.81).
+            for frame in outgoing:
+                self._transport.write(frame)
         outgoing.clear()
         if self._unread:
             self._resume_answers()
