@@ -82,10 +82,13 @@ def test_the_truth_table(shop: DatabaseProxy, visitor: Visitor) -> None:
     fill(container)
     container.create_item({"id": "another", "pk": "a"})
     form = visitor.settings("shop", "sessions")
-    head = "What becomes of an item ttl missing ttl = -1 ttl = n "
-    assert form.page.text("mf-truth-table") == head + "Now stays stays stays Items 2 1 1"
+    head = "When items expire ttl missing ttl = -1 ttl = n "
+    assert form.page.text("mf-truth-table") == head + "Now never expires never expires never expires Items 2 1 1"
     shown = form.fill(timeToLive="on", timeToLiveSeconds="1800").press("preview").text("mf-truth-table")
-    assert shown == head + ("Now stays stays stays After save goes after 30 min stays goes after n seconds Items 2 1 1")
+    assert shown == head + (
+        "Now never expires never expires never expires "
+        "After save expires after 30 min never expires expires after n seconds Items 2 1 1"
+    )
 
 
 @in_memory

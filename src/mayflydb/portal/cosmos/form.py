@@ -185,7 +185,7 @@ def find_faults(wanted: Fields) -> list[str]:
 
 
 class TruthTableRow(msgspec.Struct, frozen=True):
-    """A line of the truth table: the fate of items whose own ttl is missing, -1, or a number."""
+    """A line of the truth table: when items expire whose own ttl is missing, -1, or a number."""
 
     missing: str
     never: str
@@ -195,5 +195,7 @@ class TruthTableRow(msgspec.Struct, frozen=True):
 def truth_table_row(default: int | None, reading: str) -> TruthTableRow:
     """Return the line for a default. `reading`: the default as a span."""
     if default is None:
-        return TruthTableRow("stays", "stays", "stays")
-    return TruthTableRow("stays" if default == -1 else f"goes after {reading}", "stays", "goes after n seconds")
+        return TruthTableRow("never expires", "never expires", "never expires")
+    return TruthTableRow(
+        "never expires" if default == -1 else f"expires after {reading}", "never expires", "expires after n seconds"
+    )
