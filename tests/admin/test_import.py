@@ -361,3 +361,24 @@ def test_large_documents_are_read_by_few(server: RunningServer, http: Http, monk
     assert [number for page in pages for number in page] == list(range(200))
     assert max(map(len, pages)) <= 150 and len(pages[0]) < 10 and len(pages) == 3
     assert asked[0] == 4 and asked[1] <= 2 and max(asked) <= 100
+
+
+def test_a_page_that_fails_keeps_no_cursor(server: RunningServer, http: Http, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(documents: Sequence[bytes]) -> list[Any]:
+        raise BadRequest("a document that cannot be converted")
+
+    with server.mongo.client() as client:
+        client.app.files.insert_many([{"_id": n} for n in range(200)])
+    exports, closed = server._admin.exports, []
+    close = exports._close
+
+    async def note(name: str, after: str) -> None:
+        closed.append(after)
+        await close(name, after)
+
+    monkeypatch.setattr(exports, "_close", note)
+    with monkeypatch.context() as patched:
+        patched.setattr(export_records, "_convert_documents", fail)
+        assert http("GET", "/_mayfly/data/export?target=mongo:app.files").status == 400
+    gone = http("GET", f"/_mayfly/data/export?target=mongo:app.files&after={closed[0]}")
+    assert gone.status != 200 and "cursor" in gone.json["detail"], gone

@@ -6,6 +6,7 @@ The server holds one page at a time, whether the client asks for each page or fo
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ from mayflydb.admin.requests import ExportPage
 from mayflydb.admin.targets import ContainerTarget, TargetResolver
 from mayflydb.admin.wires import Wires
 from mayflydb.engine.engine import Engine
-from mayflydb.model.errors import BadRequest, Unsupported
+from mayflydb.model.errors import BadRequest, MayflyError, Unsupported
 from mayflydb.model.hints import Hint
 from mayflydb.query.yql.answers import AnswerLimits
 from mayflydb.query.yql.key_paging import condition_behind, quote_name
@@ -112,9 +113,17 @@ class RecordExport:
             more: dict[str, Any] = {"find": name, "batchSize": asked}
             if cursor is not None:
                 more = {"getMore": Int64(cursor), "collection": name, "batchSize": asked}
-            reply = await mongo.send(target.database, encode(more))
-            records += await _convert_documents(reply.documents)
-            total, cursor = total + sum(map(len, reply.documents)), reply.cursor
+            try:
+                reply = await mongo.send(target.database, encode(more))
+                cursor = reply.cursor
+                records += await _convert_documents(reply.documents)
+            except BaseException:
+                # The client gets no token by which it could go on.
+                if cursor:
+                    with contextlib.suppress(MayflyError):
+                        await self._close(target.target, str(cursor))
+                raise
+            total += sum(map(len, reply.documents))
             if not cursor:
                 return records, None
             if len(records) >= limit or total >= PAGE_BYTES or not reply.documents:
