@@ -16,9 +16,11 @@ import msgspec
 from google.protobuf.message import DecodeError
 
 from frontends.cosmos import hybrid
+from frontends.cosmos.direct import wire as direct
 from mayflydb.frontends.cosmos import values
 from mayflydb.frontends.cosmos.batch_formats import hybrid_row
 from mayflydb.frontends.cosmos.binary_json.reader import to_text
+from mayflydb.frontends.cosmos.direct.connection import DirectConnection
 from mayflydb.frontends.mongo.protocol import messages as wire
 from mayflydb.frontends.ydb import descriptors
 from mayflydb.frontends.ydb.values import decode_typed_value
@@ -91,10 +93,23 @@ def loop() -> asyncio.AbstractEventLoop:
 
 
 def http(data: bytes) -> None:
+    work = _work()
+    feed(data, Connection(work, "http", loop().time() + 60, loop()))
+
+
+def rntbd(data: bytes) -> None:
+    """Frames of Cosmos DB's direct mode behind the one that opens a connection."""
+    feed(direct.CONTEXT + data, DirectConnection(_work(), loop(), loop().time() + 60))
+
+
+def _work() -> HttpWork:
     work = HttpWork(answer, Limits())
     # Answers are sent at the end of a turn, which never comes.
     work.post = lambda connection: None  # type: ignore[method-assign]
-    connection = Connection(work, "http", loop().time() + 60, loop())
+    return work
+
+
+def feed(data: bytes, connection: Connection | DirectConnection) -> None:
     transport = Wire()
     connection.connection_made(transport)
     middle = len(data) // 2
@@ -110,6 +125,37 @@ def http2(data: bytes) -> None:
     declining.feed(data[len(data) // 3 :])
 
 
+RNTBD = [
+    direct.request(1, direct.ITEM, direct.READ, "d/c/i", pk="p"),
+    direct.request(2, direct.ITEM, direct.CREATE, "d/c", {"id": "1", "pk": "p"}, pk="p")
+    + direct.request(3, direct.ITEM, direct.FEED, "d/c", range_id="0"),
+    direct.request(
+        4,
+        direct.ITEM,
+        direct.QUERY,
+        "d/c",
+        {"query": "SELECT * FROM c"},
+        direct.token(0x10, 0, 2) + direct.token(0xC4, 0, 3),
+        range_id="0",
+    ),
+    direct.request(
+        5,
+        1,
+        direct.READ,
+        "",
+        None,
+        direct.token(0, 0x0B, bytes(16)) + direct.token(0x62, 0x0B, "05C1") + direct.token(0xFFF0, 0x0E, 0.5),
+    ),
+]
+RNTBD_WORDS = [
+    direct.token(2, 0, 1),
+    direct.token(0x15, 8, "d"),
+    direct.token(0x4D, 2, 7),
+    direct.token(0x59, 3, 10),
+    b"\xff\xff\xff\xff",
+    b"\x18\0\0\0",
+    b"\x0a\0\0\0",
+]
 HTTP = [
     b"GET /dbs/d/colls/c/docs/1?x=%20 HTTP/1.1\r\nHost: localhost\r\nx-ms-date: a\r\n\r\n",
     b'POST /dbs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{"id":"d"}GET / HTTP/1.1\r\nHost: a\r\n\r\n',
@@ -377,6 +423,7 @@ def targets() -> dict[str, Target]:
     text = (MayflyError,)
     return {
         "http": Target(http, HTTP, (), HTTP_WORDS),
+        "rntbd": Target(rntbd, RNTBD, (), RNTBD_WORDS, binary=True),
         "http2": Target(http2, HTTP2, (), [b"\0\0\0", b"PRI"], binary=True),
         "bson": Target(bson_document, BSON, (MqlError,), BSON_WORDS, binary=True),
         "op_msg": Target(op_msg, OP_MSG, (MqlError,), BSON_WORDS, binary=True),

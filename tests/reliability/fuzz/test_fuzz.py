@@ -18,7 +18,20 @@ SLOWEST_SECONDS = 5.0
 """No parse may take this long. A hundredth of it would do; the rest is for a busy machine."""
 
 MOST_GROWTH = 64 * 1024 * 1024
-NAMES = ["http", "http2", "bson", "op_msg", "protobuf", "sql", "mql", "yql", "binary_json", "hybrid_row", "json"]
+NAMES = [
+    "http",
+    "rntbd",
+    "http2",
+    "bson",
+    "op_msg",
+    "protobuf",
+    "sql",
+    "mql",
+    "yql",
+    "binary_json",
+    "hybrid_row",
+    "json",
+]
 
 
 def fuzz(name: str, count: int, seed: int) -> str:
