@@ -17,13 +17,13 @@ import mayfly.Server;
 import org.junit.jupiter.api.Test;
 
 /** Users, permissions, and clients that have nothing but a permission's token. */
-class AccessTest extends CosmosTest {
+class AccessTest extends BothModesTest {
     private static final PartitionKey P = new PartitionKey("p");
 
-    private static String filled() {
+    private String filled() {
         String name = definition(null).getId();
-        client.getDatabase("shop").createContainer(name, "/pk");
-        var items = client.getDatabase("shop").getContainer(name);
+        shop().createContainer(name, "/pk");
+        var items = shop().getContainer(name);
         items.createItem(item("1", "p"));
         items.createItem(item("1", "q"));
         return name;
@@ -34,20 +34,23 @@ class AccessTest extends CosmosTest {
     }
 
     /** The permission, with a token, of a user of its own. */
-    private static CosmosPermissionProperties granted(CosmosPermissionProperties permission) {
-        String user = "of " + permission.getId();
-        client.getDatabase("shop").createUser(new CosmosUserProperties().setId(user));
+    private CosmosPermissionProperties granted(CosmosPermissionProperties permission) {
+        String user = userOf(permission.getId());
+        shop().createUser(new CosmosUserProperties().setId(user));
         var options = new CosmosPermissionRequestOptions();
         var shop = asyncClient.getDatabase("shop");
         return shop.getUser(user).createPermission(permission, options).block().getProperties();
     }
 
-    private static CosmosClient holder(CosmosPermissionProperties permission) {
-        return new CosmosClientBuilder()
+    private String userOf(String permission) {
+        return mode + " of " + permission;
+    }
+
+    private CosmosClient holder(CosmosPermissionProperties permission) {
+        var builder = new CosmosClientBuilder()
                 .endpoint(Server.variable("MAYFLY_COSMOS_TLS"))
-                .resourceToken(permission.getToken())
-                .gatewayMode()
-                .buildClient();
+                .resourceToken(permission.getToken());
+        return (mode == Flavour.GATEWAY ? builder.gatewayMode() : builder).buildClient();
     }
 
     private static CosmosContainer opened(CosmosClient holder, String container) {
@@ -56,8 +59,8 @@ class AccessTest extends CosmosTest {
 
     @Test
     void users() {
-        client.createDatabase("club");
-        var club = client.getDatabase("club");
+        client().createDatabase("club");
+        var club = client().getDatabase("club");
         club.createUser(new CosmosUserProperties().setId("ann"));
         refused(409, () -> club.createUser(new CosmosUserProperties().setId("ann")));
         club.upsertUser(new CosmosUserProperties().setId("bob"));
@@ -76,7 +79,7 @@ class AccessTest extends CosmosTest {
     void permissions() {
         String container = filled();
         granted(permission("reads", container, PermissionMode.READ));
-        var user = asyncClient.getDatabase("shop").getUser("of reads");
+        var user = asyncClient.getDatabase("shop").getUser(userOf("reads"));
         var read = user.getPermission("reads").read(new CosmosPermissionRequestOptions()).block().getProperties();
         assertEquals(PermissionMode.READ, read.getPermissionMode());
         // The client addresses what it replaces by its link, which a definition that was not read has not got.

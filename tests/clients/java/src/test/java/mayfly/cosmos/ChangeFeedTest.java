@@ -102,7 +102,7 @@ class ChangeFeedTest extends CosmosTest {
     }
 
     @ParameterizedTest(name = "{0}, pages of {1}")
-    @CsvSource({"SYNC, 7", "SYNC, 100", "ASYNC, 7"})
+    @CsvSource({"GATEWAY, 7", "GATEWAY, 100", "DIRECT, 7"})
     void overThreeRanges(Flavour flavour, int size) {
         Items items = create(flavour, definition(null), SPREAD);
         var expected = new TreeSet<String>();
@@ -165,17 +165,17 @@ class ChangeFeedTest extends CosmosTest {
 
     // --- processors ---------------------------------------------------------------------------------------------------
 
-    /** Processors insist on the bodies of what they write to leases. */
-    private static CosmosAsyncClient leaseClient;
+    /** Processors insist on the bodies of what they write to leases. They are run in gateway mode. */
+    private static CosmosAsyncClient processing;
 
     @BeforeAll
     static void open() {
-        leaseClient = builder().contentResponseOnWriteEnabled(true).buildAsyncClient();
+        processing = Flavour.GATEWAY.builder().contentResponseOnWriteEnabled(true).buildAsyncClient();
     }
 
     @AfterAll
     static void close() {
-        leaseClient.close();
+        processing.close();
     }
 
     private static CosmosAsyncContainer async(Items items) {
@@ -196,8 +196,8 @@ class ChangeFeedTest extends CosmosTest {
         asyncClient.getDatabase("shop").createContainer(leases).block();
         var builder = new ChangeFeedProcessorBuilder()
                 .hostName("host")
-                .feedContainer(async(items))
-                .leaseContainer(leaseClient.getDatabase("shop").getContainer(leases.getId()))
+                .feedContainer(processing.getDatabase("shop").getContainer(items.properties().getId()))
+                .leaseContainer(processing.getDatabase("shop").getContainer(leases.getId()))
                 .options(options);
         return handle.apply(builder, told::add).buildChangeFeedProcessor();
     }
@@ -226,7 +226,7 @@ class ChangeFeedTest extends CosmosTest {
 
     @Test
     void aProcessorOfLatestVersions() throws InterruptedException {
-        Items items = create(Flavour.ASYNC, definition(null), SPREAD);
+        Items items = create(Flavour.DIRECT, definition(null), SPREAD);
         var told = new LinkedBlockingQueue<String>();
         var processor = processor(
                 items,
@@ -251,7 +251,7 @@ class ChangeFeedTest extends CosmosTest {
 
     @Test
     void aProcessorOfItems() throws InterruptedException {
-        Items items = container(Flavour.ASYNC, null);
+        Items items = container(Flavour.DIRECT, null);
         var told = new LinkedBlockingQueue<String>();
         var processor = processor(
                 items,
@@ -271,7 +271,7 @@ class ChangeFeedTest extends CosmosTest {
 
     @Test
     void aProcessorOfAllVersionsAndDeletes() throws InterruptedException {
-        Items items = create(Flavour.ASYNC, remembering(-1));
+        Items items = create(Flavour.DIRECT, remembering(-1));
         var told = new LinkedBlockingQueue<String>();
         var processor = processor(
                 items,

@@ -23,7 +23,7 @@ import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.function.Executable;
 
-/** Both clients, with their default settings but for gateway mode, over TLS, on a server that has just begun. */
+/** Both clients over TLS, on a server that has just begun. */
 abstract class CosmosTest {
     static final int MOST = Integer.MAX_VALUE;
 
@@ -39,16 +39,25 @@ abstract class CosmosTest {
 
     private static int names;
 
+    /** The synchronous client in gateway mode, and the asynchronous one as it is by default: in direct mode. */
     enum Flavour {
-        SYNC,
-        ASYNC
+        GATEWAY,
+        DIRECT;
+
+        /** Of clients with their default settings, in this mode. */
+        CosmosClientBuilder builder() {
+            var builder = new CosmosClientBuilder()
+                    .endpoint(Server.variable("MAYFLY_COSMOS_TLS"))
+                    .key(Server.variable("MAYFLY_KEY"));
+            return this == GATEWAY ? builder.gatewayMode() : builder;
+        }
     }
 
     @BeforeAll
     static void begin() {
         Server.begin();
-        client = builder().buildClient();
-        asyncClient = builder().buildAsyncClient();
+        client = Flavour.GATEWAY.builder().buildClient();
+        asyncClient = Flavour.DIRECT.builder().buildAsyncClient();
         client.createDatabase("shop");
     }
 
@@ -56,13 +65,6 @@ abstract class CosmosTest {
     static void end() {
         client.close();
         asyncClient.close();
-    }
-
-    static CosmosClientBuilder builder() {
-        return new CosmosClientBuilder()
-                .endpoint(Server.variable("MAYFLY_COSMOS_TLS"))
-                .key(Server.variable("MAYFLY_KEY"))
-                .gatewayMode();
     }
 
     /** The definition of a container that no other test has, by the key /pk; `defaultTtl` null: off. */
@@ -78,7 +80,7 @@ abstract class CosmosTest {
 
     static Items create(Flavour flavour, CosmosContainerProperties properties, int throughput) {
         ThroughputProperties manual = ThroughputProperties.createManualThroughput(throughput);
-        if (flavour == Flavour.SYNC) {
+        if (flavour == Flavour.GATEWAY) {
             client.getDatabase("shop").createContainer(properties, manual);
         } else {
             asyncClient.getDatabase("shop").createContainer(properties, manual).block();
@@ -91,7 +93,7 @@ abstract class CosmosTest {
     }
 
     static Items open(Flavour flavour, String name) {
-        return flavour == Flavour.SYNC
+        return flavour == Flavour.GATEWAY
                 ? new Items.Sync(client.getDatabase("shop").getContainer(name))
                 : new Items.Async(asyncClient.getDatabase("shop").getContainer(name));
     }

@@ -31,29 +31,23 @@ import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.ValueSource;
 import reactor.core.publisher.Flux;
 
 /** Writing items: conditions, batches, bulk, hierarchical keys. */
-class ItemTest extends CosmosTest {
+class ItemTest extends BothModesTest {
     private static final PartitionKey P = new PartitionKey("p");
-
-    private static CosmosContainer plain(Items items) {
-        return ((Items.Sync) items).container();
-    }
 
     // --- one item -----------------------------------------------------------------------------------------------------
 
-    @ParameterizedTest
-    @EnumSource
-    void aWriteBringsNoBodyUnlessItIsAskedFor(Flavour flavour) {
-        Items items = container(flavour, null);
+    @Test
+    void aWriteBringsNoBodyUnlessItIsAskedFor() {
+        Items items = container(mode, null);
         var created = items.create(item("1", "p"));
         assertEquals(201, created.getStatusCode());
         assertNull(created.getItem());
         assertEquals(items.read("1", "p").getETag(), created.getETag());
-        try (CosmosClient other = builder().contentResponseOnWriteEnabled(true).buildClient()) {
+        try (CosmosClient other = mode.builder().contentResponseOnWriteEnabled(true).buildClient()) {
             var same = other.getDatabase("shop").getContainer(items.properties().getId());
             assertEquals("2", same.createItem(item("2", "p")).getItem().get("id").textValue());
         }
@@ -61,7 +55,7 @@ class ItemTest extends CosmosTest {
 
     @Test
     void conditions() {
-        CosmosContainer items = plain(container(Flavour.SYNC, null));
+        CosmosContainer items = fresh(definition(null));
         String stale = items.createItem(item("1", "p")).getETag();
         String current = items.upsertItem(item("1", "p").put("n", 1)).getETag();
         var onStale = new CosmosItemRequestOptions().setIfMatchETag(stale);
@@ -79,7 +73,7 @@ class ItemTest extends CosmosTest {
 
     @Test
     void deleteALogicalPartition() {
-        CosmosContainer items = plain(container(Flavour.SYNC, null));
+        CosmosContainer items = fresh(definition(null));
         List.of("p", "q").forEach(key -> items.createItem(item("1", key)));
         items.deleteAllItemsByPartitionKey(P, new CosmosItemRequestOptions());
         assertEquals(0, items.readAllItems(P, ObjectNode.class).stream().count());
@@ -88,10 +82,9 @@ class ItemTest extends CosmosTest {
 
     // --- batches ------------------------------------------------------------------------------------------------------
 
-    @ParameterizedTest
-    @EnumSource
-    void aBatchIsDoneAsAWhole(Flavour flavour) {
-        Items items = container(flavour, null);
+    @Test
+    void aBatchIsDoneAsAWhole() {
+        Items items = container(mode, null);
         items.create(item("old", "p"));
         CosmosBatch batch = CosmosBatch.createCosmosBatch(P);
         batch.createItemOperation(item("1", "p"));
@@ -121,7 +114,7 @@ class ItemTest extends CosmosTest {
     @ParameterizedTest(name = "bodies: {0}")
     @ValueSource(booleans = {false, true})
     void bulkOverThreeRanges(boolean bodies) {
-        CosmosContainer items = plain(create(Flavour.SYNC, definition(null), SPREAD));
+        CosmosContainer items = fresh(definition(null), SPREAD);
         var options = new CosmosBulkItemRequestOptions().setContentResponseOnWriteEnabled(bodies);
         List<CosmosItemOperation> creations = new ArrayList<>();
         for (int n = 0; n < 300; n++) {
@@ -144,7 +137,7 @@ class ItemTest extends CosmosTest {
 
     @Test
     void aBulkOperationFailsByItself() {
-        Items container = container(Flavour.ASYNC, null);
+        Items container = container(Flavour.DIRECT, null);
         container.create(item("1", "p"));
         List<CosmosItemOperation> operations = List.of(
                 CosmosBulkOperations.getCreateItemOperation(item("1", "p"), P, "taken"),
@@ -163,13 +156,13 @@ class ItemTest extends CosmosTest {
 
     // --- hierarchical keys --------------------------------------------------------------------------------------------
 
-    private static CosmosContainer tree(PartitionKeyDefinitionVersion version) {
+    private CosmosContainer tree(PartitionKeyDefinitionVersion version) {
         var key = new PartitionKeyDefinition().setKind(PartitionKind.MULTI_HASH).setPaths(List.of("/tenant", "/user"));
         if (version != null) {
             key.setVersion(version);
         }
         var properties = new CosmosContainerProperties(definition(null).getId(), key);
-        return plain(create(Flavour.SYNC, properties, SPREAD));
+        return fresh(properties, SPREAD);
     }
 
     @ParameterizedTest(name = "version: {0}")

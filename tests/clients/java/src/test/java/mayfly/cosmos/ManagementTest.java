@@ -24,7 +24,7 @@ import mayfly.Server;
 import org.junit.jupiter.api.Test;
 
 /** Databases, containers, their policies, and throughput. */
-class ManagementTest extends CosmosTest {
+class ManagementTest extends BothModesTest {
     private static final PartitionKey P = new PartitionKey("p");
 
     private static ThroughputProperties manual(int throughput) {
@@ -37,27 +37,27 @@ class ManagementTest extends CosmosTest {
 
     @Test
     void databases() {
-        assertEquals(201, client.createDatabaseIfNotExists("first").getStatusCode());
-        assertEquals(200, client.createDatabaseIfNotExists("first").getStatusCode());
-        refused(409, () -> client.createDatabase("first"));
-        assertEquals("first", client.getDatabase("first").read().getProperties().getId());
-        client.createDatabase("second");
+        assertEquals(201, client().createDatabaseIfNotExists("first").getStatusCode());
+        assertEquals(200, client().createDatabaseIfNotExists("first").getStatusCode());
+        refused(409, () -> client().createDatabase("first"));
+        assertEquals("first", client().getDatabase("first").read().getProperties().getId());
+        client().createDatabase("second");
         assertEquals(
                 List.of("first", "second", "shop"),
-                ids(client.readAllDatabases(), CosmosDatabaseProperties::getId).stream().sorted().toList());
+                ids(client().readAllDatabases(), CosmosDatabaseProperties::getId).stream().sorted().toList());
         var text = new SqlQuerySpec("SELECT * FROM d WHERE d.id = @id", new SqlParameter("@id", "second"));
-        var found = client.queryDatabases(text, new CosmosQueryRequestOptions());
+        var found = client().queryDatabases(text, new CosmosQueryRequestOptions());
         assertEquals(List.of("second"), ids(found, CosmosDatabaseProperties::getId));
         for (String name : List.of("first", "second")) {
-            assertEquals(204, client.getDatabase(name).delete().getStatusCode());
-            refused(404, () -> client.getDatabase(name).read());
+            assertEquals(204, client().getDatabase(name).delete().getStatusCode());
+            refused(404, () -> client().getDatabase(name).read());
         }
     }
 
     @Test
     void containers() {
-        client.createDatabase("many");
-        var many = client.getDatabase("many");
+        client().createDatabase("many");
+        var many = client().getDatabase("many");
         assertEquals(201, many.createContainerIfNotExists("a", "/pk").getStatusCode());
         assertEquals(200, many.createContainerIfNotExists("a", "/pk").getStatusCode());
         refused(409, () -> many.createContainer("a", "/pk"));
@@ -77,10 +77,9 @@ class ManagementTest extends CosmosTest {
     @Test
     void anotherContainerOfTheSameName() {
         var properties = definition(null);
-        create(Flavour.SYNC, properties);
-        var items = client.getDatabase("shop").getContainer(properties.getId());
+        var items = fresh(properties);
         items.createItem(item("1", "p"));
-        try (var other = builder().buildClient()) {
+        try (var other = mode.builder().buildClient()) {
             var shop = other.getDatabase("shop");
             shop.getContainer(properties.getId()).delete();
             shop.createContainer(properties.getId(), "/key");
@@ -99,8 +98,7 @@ class ManagementTest extends CosmosTest {
                         .setCompositeIndexes(List.of(List.of(new CompositePath().setPath("/n"), new CompositePath().setPath("/m")))))
                 .setUniqueKeyPolicy(new UniqueKeyPolicy().setUniqueKeys(List.of(new UniqueKey(List.of("/mail")))))
                 .setConflictResolutionPolicy(ConflictResolutionPolicy.createLastWriterWinsPolicy("/version"));
-        var container = client.getDatabase("shop").getContainer(written.getId());
-        create(Flavour.SYNC, written);
+        var container = fresh(written);
         var read = container.read().getProperties();
         assertEquals(60, read.getDefaultTimeToLiveInSeconds());
         assertEquals(List.of("/mail"), read.getUniqueKeyPolicy().getUniqueKeys().get(0).getPaths());
@@ -118,7 +116,7 @@ class ManagementTest extends CosmosTest {
     @Test
     void aUniqueValueIsFreeAtTheDeadlineOfItsItem() {
         var policy = new UniqueKeyPolicy().setUniqueKeys(List.of(new UniqueKey(List.of("/mail"))));
-        Items items = create(Flavour.SYNC, definition(10).setUniqueKeyPolicy(policy));
+        Items items = create(mode, definition(10).setUniqueKeyPolicy(policy));
         items.create(item("1", "p").put("mail", "a@b"));
         refused(409, () -> items.create(item("2", "p").put("mail", "a@b")));
         assertEquals(201, items.create(item("2", "q").put("mail", "a@b")).getStatusCode(), "each key has its own values");
@@ -130,9 +128,7 @@ class ManagementTest extends CosmosTest {
 
     @Test
     void throughput() {
-        var properties = definition(null);
-        create(Flavour.SYNC, properties, 500);
-        var container = client.getDatabase("shop").getContainer(properties.getId());
+        var container = fresh(definition(null), 500);
         assertEquals(500, container.readThroughput().getProperties().getManualThroughput());
         assertEquals(400, container.readThroughput().getMinThroughput());
         assertEquals(700, container.replaceThroughput(manual(700)).getProperties().getManualThroughput());
@@ -140,8 +136,8 @@ class ManagementTest extends CosmosTest {
         refused(400, () -> container.replaceThroughput(manual(150)));
 
         var scaled = definition(null);
-        client.getDatabase("shop").createContainer(scaled, autoscale(4000));
-        var moving = client.getDatabase("shop").getContainer(scaled.getId());
+        shop().createContainer(scaled, autoscale(4000));
+        var moving = shop().getContainer(scaled.getId());
         assertEquals(4000, moving.readThroughput().getProperties().getAutoscaleMaxThroughput());
         moving.replaceThroughput(autoscale(6000));
         assertEquals(6000, moving.readThroughput().getProperties().getAutoscaleMaxThroughput());
@@ -149,26 +145,24 @@ class ManagementTest extends CosmosTest {
 
     @Test
     void throughputOfADatabase() {
-        client.createDatabase("shared", manual(600));
-        var shared = client.getDatabase("shared");
+        client().createDatabase("shared", manual(600));
+        var shared = client().getDatabase("shared");
         shared.createContainer("c", "/pk");
         assertEquals(600, shared.readThroughput().getProperties().getManualThroughput());
         shared.replaceThroughput(manual(1000));
         assertEquals(1000, shared.readThroughput().getProperties().getManualThroughput());
         // The client's own answer where a container has no offer.
         refused(400, () -> shared.getContainer("c").readThroughput());
-        client.createDatabase("scaled", autoscale(5000));
-        assertEquals(5000, client.getDatabase("scaled").readThroughput().getProperties().getAutoscaleMaxThroughput());
+        client().createDatabase("scaled", autoscale(5000));
+        assertEquals(5000, client().getDatabase("scaled").readThroughput().getProperties().getAutoscaleMaxThroughput());
         for (String name : List.of("shared", "scaled")) {
-            client.getDatabase(name).delete();
+            client().getDatabase(name).delete();
         }
     }
 
     @Test
     void feedRanges() {
-        var wide = definition(null);
-        create(Flavour.SYNC, wide, SPREAD);
-        var container = client.getDatabase("shop").getContainer(wide.getId());
+        var container = fresh(definition(null), SPREAD);
         for (int n = 0; n < 30; n++) {
             container.createItem(item("i" + n, "p" + n));
         }

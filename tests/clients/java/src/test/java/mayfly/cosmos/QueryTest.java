@@ -35,7 +35,7 @@ class QueryTest extends CosmosTest {
     static void fill() {
         for (var each : CONTAINERS.entrySet()) {
             var properties = definition(null).setId(each.getValue());
-            Items items = create(Flavour.SYNC, properties, each.getKey() == 1 ? 400 : SPREAD);
+            Items items = create(Flavour.GATEWAY, properties, each.getKey() == 1 ? 400 : SPREAD);
             for (int n = 0; n < ITEMS; n++) {
                 items.create(item("%03d".formatted(n), "p" + n % 10)
                         .put("n", n)

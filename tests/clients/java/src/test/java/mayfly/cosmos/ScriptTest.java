@@ -19,14 +19,8 @@ import mayfly.Server;
 import org.junit.jupiter.api.Test;
 
 /** Stored procedures, triggers and functions. */
-class ScriptTest extends CosmosTest {
+class ScriptTest extends BothModesTest {
     private static final PartitionKey P = new PartitionKey("p");
-
-    private static CosmosContainer fresh(Integer defaultTtl) {
-        var properties = definition(defaultTtl);
-        create(Flavour.SYNC, properties);
-        return client.getDatabase("shop").getContainer(properties.getId());
-    }
 
     private static CosmosStoredProcedureRequestOptions inP() {
         return new CosmosStoredProcedureRequestOptions().setPartitionKey(P);
@@ -34,7 +28,7 @@ class ScriptTest extends CosmosTest {
 
     @Test
     void aStoredProcedureWritesItemsThatExpire() {
-        CosmosContainer items = fresh(-1);
+        CosmosContainer items = fresh(definition(-1));
         String body = """
                 function (name) {
                     const items = getContext().getCollection();
@@ -60,7 +54,7 @@ class ScriptTest extends CosmosTest {
     /** What a procedure wrote before it failed is not there. */
     @Test
     void aStoredProcedureFailsAsAWhole() {
-        CosmosContainer items = fresh(null);
+        CosmosContainer items = fresh(definition(null));
         String body = """
                 function () {
                     const items = getContext().getCollection();
@@ -73,7 +67,7 @@ class ScriptTest extends CosmosTest {
 
     @Test
     void storedProceduresAreKept() {
-        var scripts = fresh(null).getScripts();
+        var scripts = fresh(definition(null)).getScripts();
         var made = scripts.createStoredProcedure(
                 new CosmosStoredProcedureProperties("one", "function () { getContext().getResponse().setBody(1); }"));
         refused(409, () -> scripts.createStoredProcedure(made.getProperties()));
@@ -90,7 +84,7 @@ class ScriptTest extends CosmosTest {
 
     @Test
     void triggers() {
-        CosmosContainer items = fresh(-1);
+        CosmosContainer items = fresh(definition(-1));
         var scripts = items.getScripts();
         String stamps = """
                 function () {
@@ -132,7 +126,7 @@ class ScriptTest extends CosmosTest {
 
     @Test
     void functions() {
-        CosmosContainer items = fresh(null);
+        CosmosContainer items = fresh(definition(null));
         var scripts = items.getScripts();
         scripts.createUserDefinedFunction(
                 new CosmosUserDefinedFunctionProperties("twice", "function (n) { return 2 * n; }"));

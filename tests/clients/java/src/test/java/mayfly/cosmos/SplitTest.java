@@ -24,13 +24,11 @@ import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** More throughput than its ranges carry splits a container, while the client remembers them as they were. */
-class SplitTest extends CosmosTest {
+class SplitTest extends BothModesTest {
     private static final int ITEMS = 60;
 
-    private static CosmosContainer filled() {
-        var properties = definition(null);
-        create(Flavour.SYNC, properties);
-        var container = client.getDatabase("shop").getContainer(properties.getId());
+    private CosmosContainer filled() {
+        var container = fresh(definition(null));
         for (int n = 0; n < ITEMS; n++) {
             container.createItem(item("i" + n, "p" + n % 20).put("n", n));
         }
@@ -38,8 +36,8 @@ class SplitTest extends CosmosTest {
     }
 
     /** Another client does it, so that nothing tells this one. */
-    private static void split(CosmosContainer container) {
-        try (var other = builder().buildClient()) {
+    private void split(CosmosContainer container) {
+        try (var other = mode.builder().buildClient()) {
             var same = other.getDatabase("shop").getContainer(container.getId());
             same.replaceThroughput(ThroughputProperties.createManualThroughput(SPREAD));
             assertEquals(3, same.getFeedRanges().size());

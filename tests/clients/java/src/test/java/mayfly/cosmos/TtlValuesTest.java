@@ -117,7 +117,7 @@ class TtlValuesTest extends CosmosTest {
     }
 
     @ParameterizedTest(name = "{0}: the bad one is number {1}")
-    @CsvSource({"SYNC, 0", "SYNC, 1", "SYNC, 2", "ASYNC, 0", "ASYNC, 1", "ASYNC, 2"})
+    @CsvSource({"GATEWAY, 0", "GATEWAY, 1", "GATEWAY, 2", "DIRECT, 0", "DIRECT, 1", "DIRECT, 2"})
     void oneBadTtlFailsABatch(Flavour flavour, int place) {
         Items items = container(flavour, DEFAULT);
         CosmosBatch batch = CosmosBatch.createCosmosBatch(new PartitionKey("p"));
@@ -135,8 +135,8 @@ class TtlValuesTest extends CosmosTest {
 
     @ParameterizedTest(name = "{0}: {1}")
     @CsvSource({
-        "SYNC,", "SYNC, -1", "SYNC, 1", "SYNC, 1000", "SYNC, 2147483647",
-        "ASYNC,", "ASYNC, -1", "ASYNC, 1", "ASYNC, 1000", "ASYNC, 2147483647"
+        "GATEWAY,", "GATEWAY, -1", "GATEWAY, 1", "GATEWAY, 1000", "GATEWAY, 2147483647",
+        "DIRECT,", "DIRECT, -1", "DIRECT, 1", "DIRECT, 1000", "DIRECT, 2147483647"
     })
     void aDefaultThatIsTaken(Flavour flavour, Integer seconds) {
         Items created = container(flavour, seconds);
@@ -152,7 +152,7 @@ class TtlValuesTest extends CosmosTest {
     }
 
     @ParameterizedTest(name = "{0}: {1}")
-    @CsvSource({"SYNC, 0", "SYNC, -2", "SYNC, -10", "ASYNC, 0", "ASYNC, -2", "ASYNC, -10"})
+    @CsvSource({"GATEWAY, 0", "GATEWAY, -2", "GATEWAY, -10", "DIRECT, 0", "DIRECT, -2", "DIRECT, -10"})
     void aDefaultThatIsRefused(Flavour flavour, int seconds) {
         refused(400, () -> container(flavour, seconds));
         Items items = container(flavour, 10);
