@@ -21,7 +21,10 @@ _CARGO_SAID = re.compile(r"^---- (\S+) stdout ----\n(.*?)(?=^---- |^failures:$)"
 
 
 class Check(NamedTuple):
-    """One check. `name` is `wire/...`, the wire `cosmos`, `mongo` or `ydb`; `said` is the output of one that did not pass."""
+    """One check. `name` is `wire/...`, the wire `cosmos`, `mongo`, `ydb` or `spring`.
+
+    `said` is the output of one that did not pass.
+    """
 
     name: str
     outcome: str

@@ -1,12 +1,13 @@
-"""The vendors' clients for Java: azure-cosmos in gateway mode, mongodb-driver-sync, and YDB's SDK with its JDBC driver."""
+"""The vendors' clients for Java: azure-cosmos and Spring Data over it, mongodb-driver-sync, YDB's SDK and JDBC driver."""
 
 from __future__ import annotations
 
 import re
+from textwrap import dedent
 
 import pytest
 
-from clients.languages import HERE, Client, Language, prepared, verify
+from clients.languages import HERE, ROOT, Client, Language, prepared, verify
 from clients.outcomes import from_surefire
 
 PLACE = HERE / "java"
@@ -28,13 +29,29 @@ JAVA = Language(
     read=lambda said: from_surefire(PLACE / "target" / "surefire-reports"),
     clients={
         "cosmos": pinned("azure-cosmos"),
+        "spring": pinned("azure-spring-data-cosmos"),
         "mongo": pinned("mongodb-driver-sync"),
         "ydb": pinned("ydb-sdk-query", "ydb-jdbc-driver"),
     },
-    least=200,
+    least=245,
 )
 
 
 @prepared("java")
 def test_java(addresses: dict[str, str], throttled: dict[str, str], subtests: pytest.Subtests) -> None:
     verify(JAVA, addresses | throttled, subtests)
+
+
+def test_the_page_shows_code_that_runs() -> None:
+    page = (ROOT / "docs" / "java.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```java\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    sources = [path.read_text(encoding="utf-8").splitlines() for path in sorted(PLACE.glob("src/**/*.java"))]
+    assert blocks
+    assert [block for block in blocks if not any(_is_part(block.splitlines(), lines) for lines in sources)] == []
+
+
+def _is_part(block: list[str], lines: list[str]) -> bool:
+    """Whether the lines of a block follow each other in a file, indented or not."""
+    size = len(block)
+    found = ("\n".join(lines[start : start + size]) for start in range(len(lines)))
+    return any(dedent(part).splitlines() == block for part in found)
