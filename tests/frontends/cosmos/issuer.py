@@ -37,9 +37,9 @@ def key_set(*ids: str) -> str:
 
 
 def sign(kid: str = "ec1", *, signer: str | None = None, algorithm: str | None = None, **changed: Any) -> str:
-    """Return a token of `alice` for an hour. `changed`: other claims, None to leave one out. `signer`: the id of the key."""
+    """Return a token of `alice` for a day. `changed`: other claims, None to leave one out. `signer`: the id of the key."""
     now = wall_us() // 1_000_000
-    claims = {"iss": NAME, "aud": AUDIENCE, "oid": "alice", "nbf": now - 10, "exp": now + 3600, **changed}
+    claims = {"iss": NAME, "aud": AUDIENCE, "oid": "alice", "nbf": now - 10, "exp": now + 86_400, **changed}
     left = {name: value for name, value in claims.items() if value is not None}
     used = "RS256" if kid.startswith("rsa") else "ES256"
     return jwt.encode(left, private_key(signer or kid), algorithm or used, headers={"kid": kid})

@@ -22,7 +22,10 @@ from mayflydb.frontends.cosmos.entra.tokens import KEPT_TOKENS, Issuer, Principa
 from mayflydb.model.errors import Unauthenticated
 from mayflydb.model.instant import SECOND
 
-NOW = wall_us() // SECOND
+
+def now() -> int:
+    """Return the seconds since 1970. A test may run long after it was collected."""
+    return wall_us() // SECOND
 
 
 class Ticking:
@@ -43,8 +46,8 @@ class World:
         self.path.write_text(key_set("ec1", "rsa1"))
         self.verifier = TokenVerifier([Issuer(NAME, (AUDIENCE, "other"), str(self.path))], self.stopwatch)
 
-    def verify(self, token: str, now: int | None = None) -> Principal:
-        return asyncio.run(self.verifier.verify(token, wall_us() if now is None else now))
+    def verify(self, token: str, at: int | None = None) -> Principal:
+        return asyncio.run(self.verifier.verify(token, wall_us() if at is None else at))
 
 
 @pytest.fixture
@@ -59,7 +62,7 @@ def unsigned(claims: dict[str, Any], **head: Any) -> str:
 
 def signed_with_the_public_key() -> str:
     """A token that passes where a server takes the public key for a shared secret."""
-    head, body = ({"alg": "HS256", "kid": "rsa1"}, {"iss": NAME, "aud": AUDIENCE, "oid": "a", "exp": NOW + 60})
+    head, body = ({"alg": "HS256", "kid": "rsa1"}, {"iss": NAME, "aud": AUDIENCE, "oid": "a", "exp": now() + 60})
     parts = [urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in (head, body)]
     secret = json.dumps(issuer.public_jwk("rsa1")).encode()
     mac = jwt.get_algorithm_by_name("HS256").sign(".".join(parts).encode(), secret)
@@ -72,14 +75,14 @@ ACCEPTED: dict[str, Callable[[], str]] = {
     "of RSA with PSS": lambda: sign("rsa1", algorithm="PS384"),
     "for one of several audiences": lambda: sign(aud=["x", "other"]),
     "without a beginning": lambda: sign(nbf=None),
-    "that expired a little ago": lambda: sign(exp=NOW - 240),
-    "that begins soon": lambda: sign(nbf=NOW + 240),
+    "that expired a little ago": lambda: sign(exp=now() - 240),
+    "that begins soon": lambda: sign(nbf=now() + 240),
     "of another kind of issuer": lambda: sign(oid=None, sub="alice"),
     "of a key without an alg": lambda: sign("rsa1", algorithm="RS512"),
 }
 REFUSED: dict[str, tuple[Callable[[], str], str]] = {
-    "expired": (lambda: sign(exp=NOW - 301), "has expired"),
-    "not valid yet": (lambda: sign(nbf=NOW + 400), "not valid yet"),
+    "expired": (lambda: sign(exp=now() - 301), "has expired"),
+    "not valid yet": (lambda: sign(nbf=now() + 400), "not valid yet"),
     "without an end": (lambda: sign(exp=None), "claims are wrong"),
     "an end that is no number": (lambda: sign(exp="soon"), "(claims|numbers)"),
     "an endless end": (lambda: sign(exp=1e400), "(claims|numbers|no JSON)"),
@@ -93,7 +96,7 @@ REFUSED: dict[str, tuple[Callable[[], str], str]] = {
     "signed by another key": (lambda: sign(signer="ec2"), "signature"),
     "signed by a key that is not published": (lambda: sign("ec2"), "does not publish"),
     "a key of another kind": (lambda: sign("ec1", signer="rsa1", algorithm="RS256"), "signature"),
-    "unsigned": (lambda: unsigned({"iss": NAME, "aud": AUDIENCE, "oid": "a", "exp": NOW + 60}), "algorithm"),
+    "unsigned": (lambda: unsigned({"iss": NAME, "aud": AUDIENCE, "oid": "a", "exp": now() + 60}), "algorithm"),
     "signed with the public key": (signed_with_the_public_key, "algorithm"),
     "without a key id": (lambda: jwt.encode({"iss": NAME}, issuer.private_key("ec1"), "ES256"), "does not publish"),
     "changed afterwards": (lambda: sign()[:-8] + "AAAAAAAA", "signature"),
@@ -129,7 +132,7 @@ def test_an_accepted_token_expires_nevertheless(world: World) -> None:
     token = sign()
     world.verify(token)
     with pytest.raises(Unauthenticated, match="has expired"):
-        world.verify(token, wall_us() + 2 * 3600 * SECOND)
+        world.verify(token, wall_us() + 2 * 86_400 * SECOND)
 
 
 def test_accepted_tokens_are_kept_within_a_limit(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
