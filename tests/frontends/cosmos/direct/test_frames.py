@@ -106,9 +106,18 @@ def test_lengths() -> None:
         frames.payload_size(struct.pack("<I", frames.MAX_PAYLOAD + 1), 0)
 
 
-def test_a_request_needs_a_number() -> None:
+@pytest.mark.parametrize(
+    "tokens", [b"", token(0x4D, 6, ACTIVITY), token(0x4D, 8, "1"), token(0x4D, 3, -1), token(0x4D, 4, 2**32)]
+)
+def test_a_request_needs_a_number(tokens: bytes) -> None:
     with pytest.raises(Malformed, match="request id"):
-        frames.parse_request(frame(3, 3, token(2, 0, 0)))
+        frames.parse_request(frame(3, 3, token(2, 0, 0) + tokens))
+
+
+@pytest.mark.parametrize("version", [token(1, 8, "x" * 256), token(1, 2, 1)])
+def test_the_version_of_a_client_is_a_short_text(version: bytes) -> None:
+    with pytest.raises(Malformed, match="version of the client"):
+        frames.build_context_answer(frames.parse_request(frame(0, 0, token(0, 2, 1) + version)), b"", b"", 0)
 
 
 def test_activity_ids() -> None:

@@ -26,6 +26,9 @@ _REQUEST: Final = Struct("<IHH16s")
 _ANSWER: Final = Struct("<II16s")
 
 PROTOCOL_VERSION: Final = 1
+MAX_VERSION: Final = 255
+"""Bytes of the client's version, which is repeated in the answer."""
+
 CONTEXT_BYTES: Final = 3
 """Bytes that tell a client of rntbd from one of HTTP."""
 
@@ -75,9 +78,10 @@ def parse_request(frame: bytes) -> RequestHead:
     """Parse a frame without its payload. Malformed unless its tokens are whole and name the request."""
     _, resource, operation, activity = _REQUEST.unpack_from(frame)
     tokens = decode(frame, HEAD_BYTES)
-    if ids.TRANSPORT_REQUEST_ID not in tokens and (resource or operation):
+    number = tokens.get(ids.TRANSPORT_REQUEST_ID)
+    if (resource or operation) and not (isinstance(number, int) and 0 <= number < 1 << 32):
         # The client could not tell which of its requests an answer belongs to.
-        raise Malformed("a request has no transport request id")
+        raise Malformed("a request has no transport request id of 32 bits")
     return RequestHead(resource, operation, activity, tokens)
 
 
@@ -95,10 +99,12 @@ def build_context_answer(head: RequestHead, agent: bytes, version: bytes, idle_s
     if asked != PROTOCOL_VERSION:
         raise Malformed(f"version {asked!r} of the protocol, and there is version {PROTOCOL_VERSION} alone")
     client = head.tokens.get(ids.CONTEXT_CLIENT_VERSION, b"")
+    if not isinstance(client, bytes) or len(client) > MAX_VERSION:
+        raise Malformed(f"the version of the client is no text of at most {MAX_VERSION} bytes")
     tokens = b"".join(
         [
             encode(ids.CONTEXT_PROTOCOL_VERSION, Kind.ULONG, PROTOCOL_VERSION),
-            encode(ids.CONTEXT_CLIENT_VERSION, Kind.SMALL_STRING, client if isinstance(client, bytes) else b""),
+            encode(ids.CONTEXT_CLIENT_VERSION, Kind.SMALL_STRING, client),
             encode(ids.CONTEXT_SERVER_AGENT, Kind.SMALL_STRING, agent),
             encode(ids.CONTEXT_SERVER_VERSION, Kind.SMALL_STRING, version),
             encode(ids.CONTEXT_IDLE_SECONDS, Kind.ULONG, idle_seconds),
