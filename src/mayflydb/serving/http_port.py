@@ -8,6 +8,7 @@ import hmac
 import secrets
 import socket
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -128,6 +129,13 @@ def build_cosmos(engine: Engine, settings: Settings, key: str, reachable: bool) 
 def _load_entra_policy(engine: Engine, path: Path | None) -> PolicyFile | None:
     if path is None:
         return None
+    if find_spec("jwt") is None:
+        raise StartFailed(
+            "tokens of Entra ID need PyJWT",
+            setting="cosmos.entra_file",
+            hint='pip install "mayflydb[entra]"',
+            exit_code=2,
+        )
     try:
         return PolicyFile(path, engine.requests.stopwatch)
     except PolicyError as error:

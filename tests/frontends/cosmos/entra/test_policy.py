@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sys
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -94,6 +95,14 @@ def test_a_server_does_not_start_without_its_policy(place: Path, content: Any) -
     path = place / "entra.json" if content is None else write(place, content)
     with pytest.raises(StartFailed, match=r"entra\.json"), serve(memory=True, port=0, entra_file=str(path)):
         pass
+
+
+def test_a_server_without_the_library_says_what_to_install(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jwt", None)
+    path = write(place, {"issuers": [ISSUER]})
+    with pytest.raises(StartFailed) as refused, serve(memory=True, port=0, entra_file=str(path)):
+        pass
+    assert (refused.value.hint, refused.value.setting) == ('pip install "mayflydb[entra]"', "cosmos.entra_file")
 
 
 def test_a_change_of_the_file_takes_effect(place: Path, caplog: pytest.LogCaptureFixture) -> None:
