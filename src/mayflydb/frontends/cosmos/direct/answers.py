@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Final
 
 from mayflydb.frontends.cosmos.direct import ids
@@ -61,12 +62,14 @@ CARRIED: Final[Mapping[bytes, tuple[int, Kind, Callable[[bytes], Value]]]] = {
 }
 """The tokens that headers become. A known token is read by its own type, so the types are those of the clients' tables."""
 
-_REPLICA: Final = [
-    encode(ids.ANSWER_WRITE_QUORUM, Kind.ULONG, WRITE_QUORUM),
-    encode(ids.ANSWER_REPLICAS, Kind.ULONG, REPLICAS),
-    encode(ids.ANSWER_READ_REGIONS, Kind.ULONG, 0),
-]
-_LSNS: Final = (
+_REPLICA: Final = b"".join(
+    [
+        encode(ids.ANSWER_WRITE_QUORUM, Kind.ULONG, WRITE_QUORUM),
+        encode(ids.ANSWER_REPLICAS, Kind.ULONG, REPLICAS),
+        encode(ids.ANSWER_READ_REGIONS, Kind.ULONG, 0),
+    ]
+)
+_LSN_IDS: Final = (
     ids.ANSWER_LSN,
     ids.ANSWER_LOCAL_LSN,
     ids.ANSWER_QUORUM_ACKED_LSN,
@@ -75,29 +78,47 @@ _LSNS: Final = (
 )
 """The versions that a client compares between replicas. One server answers for all of them, so they agree."""
 
+MAX_SHORT: Final = 64
+"""Bytes of a header whose token is kept. Longer ones, such as continuations, hardly repeat."""
+
 _NO_CHARGE: Final = encode(ids.ANSWER_CHARGE, Kind.DOUBLE, 0.0)
 _REFUSED_EVERYWHERE: Final = encode(ids.ANSWER_REFUSED_EVERYWHERE, Kind.BYTE, 1)
 
 
+@lru_cache(maxsize=64)
+def _encode_lsns(lsn: int) -> bytes:
+    return b"".join([encode(id, Kind.LONGLONG, lsn) for id in _LSN_IDS])
+
+
+def _encode(name: bytes, value: bytes) -> bytes:
+    """Return the token of a header."""
+    id, kind, form = CARRIED[name]
+    return encode(id, kind, form(value))
+
+
+_encode_short = lru_cache(maxsize=1024)(_encode)
+"""Owners, charges and session tokens repeat from answer to answer."""
+
+
 def build(head: RequestHead, answer: Response) -> bytes:
     """Return the frame of an answer. ValueError for a header that no token can carry."""
-    tokens = list(_REPLICA)
+    tokens = [_REPLICA]
     lsn, range_id, has_charge = 0, None, False
     for name, value in answer.headers:
         if name == LSN:
             lsn = int(value)
         elif name == PARTITION_KEY_RANGE_ID:
             range_id = value
-        elif (carried := CARRIED.get(name)) is not None:
+        elif name in CARRIED:
             has_charge = has_charge or name == REQUEST_CHARGE
-            tokens.append(encode(carried[0], carried[1], carried[2](value)))
+            tokens.append((_encode_short if len(value) <= MAX_SHORT else _encode)(name, value))
     if not has_charge:
         # Java's client reads it from every answer.
         tokens.append(_NO_CHARGE)
     if range_id is None:
         range_id = range_of(head.tokens.get(ids.REPLICA_PATH_TOKEN))
     tokens.append(encode(ids.ANSWER_RANGE_ID, Kind.STRING, range_id))
-    tokens += [encode(id, Kind.LONGLONG, lsn) for id in _LSNS]
+    tokens.append(_encode_lsns(lsn))
     if answer.status in (400, 401, 403, 413):
         # The next replica would refuse it as well.
         tokens.append(_REFUSED_EVERYWHERE)

@@ -24,6 +24,8 @@ MAX_PAYLOAD: Final = 64 * 1024 * 1024
 LENGTH: Final = Struct("<I")
 _REQUEST: Final = Struct("<IHH16s")
 _ANSWER: Final = Struct("<II16s")
+_GUID: Final = Struct("<IHH")
+_ANSWER_BEGIN: Final = Struct("<HBBHBI")
 
 PROTOCOL_VERSION: Final = 1
 MAX_VERSION: Final = 255
@@ -116,18 +118,18 @@ def build_context_answer(head: RequestHead, agent: bytes, version: bytes, idle_s
 
 def build_answer(head: RequestHead, status: int, tokens: list[bytes], body: bytes) -> bytes:
     """Build an answer. `tokens`: encoded, without those that every answer begins with."""
-    packed = b"".join(
-        [
-            encode(ids.ANSWER_PAYLOAD_PRESENT, Kind.BYTE, bool(body)),
-            encode(ids.ANSWER_TRANSPORT_REQUEST_ID, Kind.ULONG, head.tokens[ids.TRANSPORT_REQUEST_ID]),
-            *tokens,
-        ]
-    )
+    begin = _ANSWER_BEGIN.pack(
+        ids.ANSWER_PAYLOAD_PRESENT, Kind.BYTE, bool(body),
+        ids.ANSWER_TRANSPORT_REQUEST_ID, Kind.ULONG, head.tokens[ids.TRANSPORT_REQUEST_ID],
+    )  # fmt: skip
+    packed = b"".join(tokens)
+    size = HEAD_BYTES + len(begin) + len(packed)
     payload = (LENGTH.pack(len(body)), body) if body else ()
-    return b"".join((_ANSWER.pack(HEAD_BYTES + len(packed), status, head.activity), packed, *payload))
+    return b"".join((_ANSWER.pack(size, status, head.activity), begin, packed, *payload))
 
 
 def format_activity(activity: bytes) -> bytes:
     """Return a GUID of the wire as text: its first three parts have their lowest byte first."""
-    digits = activity[3::-1].hex() + activity[5:3:-1].hex() + activity[7:5:-1].hex() + activity[8:].hex()
-    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}".encode()
+    first, second, third = _GUID.unpack_from(activity)
+    rest = activity[8:].hex()
+    return b"%08x-%04x-%04x-%b-%b" % (first, second, third, rest[:4].encode(), rest[4:].encode())

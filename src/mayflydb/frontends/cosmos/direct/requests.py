@@ -209,6 +209,11 @@ REFUSED: Final[Mapping[int, str]] = {
 }
 """Tokens whose meaning would be lost in silence."""
 
+_DEPENDENT: Final = frozenset(
+    {ids.MATCH, ids.CONSISTENCY, ids.START_EPK_TOKEN, ids.END_EPK_TOKEN, ids.DIRECTION, *REFUSED}
+)
+"""Tokens whose meaning depends on the operation or on other tokens."""
+
 _LEVEL: Final = _choice(
     "consistency level", b"Strong", b"BoundedStaleness", b"Session", b"Eventual", b"ConsistentPrefix"
 )
@@ -234,7 +239,8 @@ def to_http(head: RequestHead, body_size: int) -> Request:
         carried = CARRIED.get(id)
         if carried is not None:
             headers[carried[0]] = carried[1](value)
-    _add_dependent_headers(head, headers)
+    if not _DEPENDENT.isdisjoint(tokens):
+        _add_dependent_headers(head, headers)
     if head.has_payload:
         headers[CONTENT_LENGTH] = b"%d" % body_size
     return Request(operation.method, _build_path(place, operation.on_feed, tokens), headers, scheme=SCHEME)
