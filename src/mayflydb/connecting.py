@@ -241,10 +241,13 @@ def _java(access: Access) -> str:
     key = json.dumps(access.key) if access.key else secret(access.key_file)
     builder = f"new CosmosClientBuilder().endpoint({json.dumps(access.endpoint)}).key({key})"
     imports = ["import com.azure.cosmos.CosmosClientBuilder;"]
-    lines = [f"var client = {builder}.gatewayMode().buildClient();"]
+    lines = [f"var client = {builder}.buildClient();"]
     if access.endpoint.startswith("http:"):
-        # Without this property the client speaks TLS to every address.
-        lines.insert(0, 'System.setProperty("COSMOS.HTTP_CONNECTION_WITHOUT_TLS_ALLOWED", "true");')
+        # Direct mode uses TLS. Without the property the client speaks TLS to every address.
+        lines = [
+            'System.setProperty("COSMOS.HTTP_CONNECTION_WITHOUT_TLS_ALLOWED", "true");',
+            f"var client = {builder}.gatewayMode().buildClient();",
+        ]
     if access.mongo:
         imports.append("import com.mongodb.client.MongoClients;")
         lines.append(f"var mongo = MongoClients.create({json.dumps(access.mongo)});")

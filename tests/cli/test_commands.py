@@ -388,6 +388,12 @@ def test_connect(run: Run, server: AdminStub, form: str, words: str) -> None:
     assert words in result.stdout
 
 
+def test_java_connects_in_direct_mode_over_tls(run: Run, server: AdminStub) -> None:
+    server.answers["GET", "/_mayfly/info"] = (200, {"cosmos": {"endpoint": "https://127.0.0.1:1/", "key": "k=="}})
+    shown = run("--url", server.url, "connect", "--format", "java").stdout
+    assert 'endpoint("https://127.0.0.1:1/").key("k==").buildClient();' in shown and "WITHOUT_TLS" not in shown
+
+
 @pytest.mark.parametrize(
     ("form", "words"),
     [
