@@ -33,6 +33,17 @@ def open_page(page: Page, address: str) -> None:
     page.keyboard.press("Enter")
 
 
+def choose_file(page: Page, path: Path) -> None:
+    """Press Enter in the field of a file, and choose one in the dialog."""
+    # The browser hands dialogs over from the first listener on, about which it is told without an answer: under load Enter was
+    # faster, and the dialog was lost. The answer to another question comes after it.
+    page.on("filechooser", lambda _: None)
+    page.title()
+    with page.expect_file_chooser() as chooser:
+        page.keyboard.press("Enter")
+    chooser.value.set_files(path)
+
+
 def enter(page: Page, selector: str, text: str) -> None:
     """Replace the text of a field."""
     reach(page, selector)
@@ -119,9 +130,7 @@ def test_a_snapshot_goes_there_and_back(page: Page, server: RunningServer, tmp_p
     download.value.save_as(file)
     open_page(page, SNAPSHOTS)
     reach(page, "[name=file]")
-    with page.expect_file_chooser() as chooser:
-        page.keyboard.press("Enter")
-    chooser.value.set_files(file)
+    choose_file(page, file)
     press(page, "[enctype] button")
     expect_said(page, "Uploaded snapshot tuesday")
     press(page, "[aria-label='Restore tuesday']")

@@ -237,7 +237,8 @@ def _unique_value(doc: Mapping[str, Any], path: tuple[str, ...]) -> bytes:
         # 09 is a tag beside those of `encode_component`: arrays and objects cannot be partition keys, but can be
         # unique.
         return b"\x09" + msgspec.json.encode(_as_doubles(value), order="sorted") + b"\xff"
-    return encode_component(value)
+    # -0.0 and 0 are two partition keys, and one unique value.
+    return encode_component(0 if type(value) is float and value == 0 else value)
 
 
 def _as_doubles(value: Any) -> Any:
