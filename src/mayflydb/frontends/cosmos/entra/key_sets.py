@@ -10,8 +10,6 @@ import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from urllib.error import HTTPError, URLError
-from urllib.request import Request, urlopen
 
 from mayflydb.expiry.deadline import has_passed
 from mayflydb.model.instant import HOUR, SECOND, Instant
@@ -97,7 +95,7 @@ def read_keys(place: str) -> Keys:
             raise KeySetError(f"a key set has at most {MAX_BYTES >> 20} MiB")
         found = PyJWKSet.from_json(text.decode())
     except (OSError, ValueError, RecursionError, PyJWTError, AttributeError, TypeError) as error:
-        raise KeySetError(str(error.reason if isinstance(error, URLError) else error)) from error
+        raise KeySetError(str(getattr(error, "reason", error))) from error
     return {
         key.key_id: key
         for key in found.keys
@@ -107,6 +105,10 @@ def read_keys(place: str) -> Keys:
 
 
 def _download(url: str) -> bytes:
+    # Two megabytes of modules, which a server without a policy does not load.
+    from urllib.error import HTTPError
+    from urllib.request import Request, urlopen
+
     # The administrator names the URL, and its scheme is one of the two that `place` may have.
     request = Request(url, headers={"accept": "application/json"})  # noqa: S310
     try:
