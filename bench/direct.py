@@ -47,7 +47,7 @@ def direct(place: Path) -> Iterator[Figure]:
             pipe.close()
     used = microseconds(meter.cost("direct"), meter.cost("http"))
     name = f"point read of 1 KB in direct mode, {IN_FLIGHT} in flight, against HTTP"
-    yield ratio(name, found["direct"], found["http"], None, "one connection with TLS each; signatures checked", used)
+    yield ratio(name, found["direct"], found["http"], 1, "one connection with TLS each; signatures checked", used)
 
 
 class _Pipe:
