@@ -265,6 +265,7 @@ def test_the_list_of_targets(http: Http, sessions: ContainerProxy) -> None:
         "target": SESSIONS,
         "default_ttl": 100,
         "paused": None,
+        "held": False,
         "records": 3,
         "hidden": 0,
         "due": 0,

@@ -65,6 +65,7 @@ def test_the_list_of_targets(http: Http, otps: Collection[Any]) -> None:
         "default_ttl": 30,
         "indexes": indexes,
         "paused": None,
+        "held": False,
         "records": 5,
         "hidden": 0,
         "due": 0,

@@ -81,6 +81,10 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "GET /_mayfly/events/expired": ("",),
     "POST /_mayfly/ttl/pause": ({},),
     "POST /_mayfly/ttl/resume": ({"dry_run": True},),
+    "GET /_mayfly/lifecycle": ("",),
+    "POST /_mayfly/lifecycle": ({"target": CONTAINER, "guard": {"records": 1, "percent": 0}},),
+    "GET /_mayfly/guard": ("",),
+    "POST /_mayfly/guard/confirm": ({"target": CONTAINER},),
     "GET /_mayfly/live": ("",),
     "GET /_mayfly/ready": ("",),
     "GET /_mayfly/info": ("",),
@@ -88,12 +92,23 @@ CALLS: dict[str, tuple[Any, ...]] = {
 JUMPED = ("GET /_mayfly/clock", "POST /_mayfly/clock/accept", "POST /_mayfly/clock/reject")
 """Before these the host's clock jumps."""
 
+HELD: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("lifecycle", {"target": CONTAINER, "guard": {"records": 1, "percent": 0}}),
+    ("data/import", {"target": CONTAINER, "records": [{"id": str(n), "userId": "u1"} for n in range(2)]}),
+    ("clock/advance", {"seconds": 60, "sweep": "none"}),
+    ("ttl/set", {"target": CONTAINER, "default_ttl": 1}),
+    ("purge", {}),
+)
+"""After these the guard holds a purge."""
+
 PREPARATIONS: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
     "POST /_mayfly/clock/reset": (("reset", {"keep_clock": True}),),
     **dict.fromkeys(JUMPED, (("reset", {"keep_clock": True}), ("clock/reset", {}))),
     "GET /_mayfly/events/expired": (("clock/advance", {"seconds": 60}),),
     # The answer has a member about what is paused.
-    "POST /_mayfly/purge": (("clock/advance", {"seconds": 60, "sweep": "none"}), ("ttl/pause", {"target": CONTAINER})),
+    "POST /_mayfly/purge": (*HELD, ("ttl/pause", {"target": CONTAINER})),
+    "GET /_mayfly/guard": HELD,
+    "POST /_mayfly/guard/confirm": HELD,
     "POST /_mayfly/ttl/resume": (("ttl/pause", {"target": CONTAINER}),),
 }
 
@@ -132,8 +147,8 @@ def admin() -> Admin:
     # Made without its parts: of the operations only the table is looked at.
     made = Admin.__new__(Admin)
     made.applier = made.exports = made.imports = made.clock = made.maintenance = made.reports = made.pausing = (
-        made.snapshots
-    ) = MagicMock()
+        made.lifecycles
+    ) = made.snapshots = MagicMock()
     return made
 
 
@@ -268,8 +283,8 @@ def test_the_examples_of_the_description_are_answered(world: Http) -> None:
         )
         address = path.format(**{row: value for (place, row), value in rows.items() if place == "path"})
         answer = world(method, f"{address}?{query}", body["content"].get("application/json", {}).get("example", {}))
-        if path.endswith(("accept", "reject", "clock/reset")):
-            # The clock is virtual, and newer than what the host's clock says.
+        if path.endswith(("accept", "reject", "clock/reset", "guard/confirm")):
+            # The clock is virtual, and newer than what the host's clock says. The guard holds nothing.
             assert (answer.status, fits(answer.json, Problem)) == (409, True)
         else:
             assert (answer.status, name) == (200, name)
@@ -329,6 +344,8 @@ def test_the_page_has_the_members_of_each_answer(name: str, world: Http, server:
         clock._wall = lambda: wall_us() + DAY
     for call in CALLS[name]:
         place = path.replace("{name}", "monday")
+        if path == "guard/confirm":
+            call |= {"token": world.get("guard")["held"][0]["token"]}
         if method in ("PUT", "DELETE"):
             answer = world(method, f"/_mayfly/{place}").json
         else:

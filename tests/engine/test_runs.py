@@ -14,6 +14,7 @@ from mayflydb.engine.clock_mover import ClockMover, SweepMode
 from mayflydb.engine.commands import Command, Draft, Mode
 from mayflydb.engine.dates import with_slot
 from mayflydb.engine.engine import Scope
+from mayflydb.engine.guard import Pass
 from mayflydb.engine.runs import last_run, next_run
 from mayflydb.engine.snapshot import Snapshot
 from mayflydb.expiry.passes import end_schedule, following
@@ -281,8 +282,8 @@ def test_a_fresh_row_does_not_end_a_run(tables: Tables, monkeypatch: pytest.Monk
     monkeypatch.setattr(sweeper, "limits", Limits(1, None))
     sweep, fresh = sweeper._sweep, iter((b"d", b"e", b"f", b"g"))
 
-    async def sweep_and_write(planned: Sweep, limit: int, request: PurgeRequest) -> int:
-        removed = await sweep(planned, limit, request)
+    async def sweep_and_write(planned: Sweep, limit: int, request: PurgeRequest, permit: Pass) -> int:
+        removed = await sweep(planned, limit, request, permit)
         draft = Draft(b"x", dates=((tables.slots[table], 9_000 * SECOND),))
         await site.engine.write(table, Command(Mode.UPSERT, b"p" * 9, next(fresh), draft), site.now)
         return removed

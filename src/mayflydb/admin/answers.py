@@ -198,12 +198,13 @@ class Stats(Answer, frozen=True):
 
 
 class PurgeResult(Answer, frozen=True):
-    """The records that were purged. `paused`: the targets where purging is paused."""
+    """The records that were purged. `paused`: the targets where purging is paused; `held`: where the guard holds it."""
 
     now: Time
     purged: Count
     by_target: dict[str, Count]
     paused: list[Target] | UnsetType = UNSET
+    held: list[Target] | UnsetType = UNSET
 
 
 class ResetResult(Answer, frozen=True):
@@ -234,6 +235,7 @@ class ContainerTtl(Answer, frozen=True):
     target: Target
     default_ttl: DefaultTtl
     paused: Paused | None
+    held: bool
     records: Count
     hidden: Count
     due: Count

@@ -51,7 +51,9 @@ class Maintenance:
             if container.node.definition.paused
             and (container.node.id not in own or container.node.definition.paused == "expiry")
         ]
-        return answer | {"paused": paused} if paused else answer
+        # The guard may have held one of them just now.
+        held = [each.target for each in await self._targets.list_containers(target) if each.node.definition.held]
+        return answer | ({"paused": paused} if paused else {}) | ({"held": held} if held else {})
 
     async def reset(self, target: str | None = None, keep_clock: bool = False) -> dict[str, Any]:
         """Delete everything, or one target, and return the counts. Without a target a virtual clock returns to its start."""

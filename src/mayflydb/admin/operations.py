@@ -8,12 +8,14 @@ from typing import Any, Final
 import msgspec
 
 from mayflydb.admin import answers as a
+from mayflydb.admin import lifecycle_answers as la
 from mayflydb.admin import requests as r
 from mayflydb.admin.apply import Applier
 from mayflydb.admin.clock_control import ClockControl
 from mayflydb.admin.events import EventStreams
 from mayflydb.admin.export_records import RecordExport
 from mayflydb.admin.import_records import RecordImport
+from mayflydb.admin.lifecycles import Lifecycles
 from mayflydb.admin.maintenance import Maintenance
 from mayflydb.admin.pausing import Pausing
 from mayflydb.admin.reports import ExpiryReports
@@ -100,6 +102,7 @@ class Admin:
         self.reports = ExpiryReports(engine, self.targets)
         self.maintenance = Maintenance(engine, self.targets, self.clock, self.reports, self.events.note)
         self.pausing = Pausing(engine, self.targets)
+        self.lifecycles = Lifecycles(engine, self.targets)
         self.snapshots = SnapshotControl(engine, self.clock, self.events.note)
         self.applier = Applier(engine, self.targets, wires)
         self.imports = RecordImport(engine, self.targets, wires)
@@ -116,6 +119,7 @@ class Admin:
             *self._snapshot_operations(),
             *self._report_operations(),
             *self._ttl_operations(),
+            *self._lifecycle_operations(),
         )
 
     def _clock_operations(self) -> tuple[Operation, ...]:
@@ -350,5 +354,46 @@ class Admin:
                 a.ResumeResult,
                 lambda body: pausing.resume(body.target, body.span(), body.dry_run),
                 {"target": CONTAINER, "notice": "1d"},
+            ),
+        )
+
+    def _lifecycle_operations(self) -> tuple[Operation, ...]:
+        lifecycles = self.lifecycles
+        return (
+            Operation(
+                "GET",
+                "lifecycle",
+                "Lists containers with their lifecycle settings.",
+                r.Listing,
+                la.LifecycleList,
+                lambda query: lifecycles.show(query.target),
+                {"target": CONTAINER},
+            ),
+            Operation(
+                "POST",
+                "lifecycle",
+                "Changes the lifecycle settings of a container, which no client of a protocol sees.",
+                r.SetLifecycle,
+                la.ChangedLifecycle,
+                lifecycles.set,
+                {"target": CONTAINER, "guard": {"records": 1000, "percent": 10}},
+            ),
+            Operation(
+                "GET",
+                "guard",
+                "Lists the purges that wait for confirmation.",
+                r.Listing,
+                la.HeldPurges,
+                lambda query: lifecycles.list_held(query.target),
+                {"target": CONTAINER},
+            ),
+            Operation(
+                "POST",
+                "guard/confirm",
+                "Confirms a purge that waits: it goes on.",
+                r.Confirm,
+                la.ConfirmedPurge,
+                lambda body: lifecycles.confirm(body.target, body.token),
+                {"target": CONTAINER, "token": "3-2-6b1f8"},
             ),
         )

@@ -50,7 +50,13 @@ class ExpiryReports:
         counts = await self.counts(container, now, allowance)
         ahead = await self._engine.next_deadline(container.node.id, now)
         settings = container.front_end.ttl_settings(container.database, container.node)
-        shown = {"target": container.target, **settings, "paused": container.node.definition.paused}
+        definition = container.node.definition
+        shown = {
+            "target": container.target,
+            **settings,
+            "paused": definition.paused,
+            "held": definition.held is not None,
+        }
         row = {**shown, **counts, "next_expiry": formats.time_or_none(ahead)}
         if "indexes" in settings and container.node.definition.schedule is None:
             row["next_pass"] = self._next_pass(container, now)

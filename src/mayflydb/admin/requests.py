@@ -6,10 +6,11 @@ from decimal import Decimal
 from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from mayflydb.engine.clock_mover import SweepMode
 from mayflydb.engine.proposals import Change
+from mayflydb.expiry.guard import GuardLimits
 from mayflydb.model.durations import LONGEST, parse_instant, parse_span
 from mayflydb.model.errors import BadRequest
 from mayflydb.model.hints import Hint
@@ -173,6 +174,30 @@ class Resume(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def span(self) -> Span | None:
         return None if self.notice is None else parse_duration(self.notice)
+
+
+class SetLifecycle(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Lifecycle settings of one container. A member that is absent stays as it is."""
+
+    target: Container
+    guard: Annotated[
+        GuardLimits | Literal["off"] | UnsetType | None,
+        Meta(
+            description="`records` and `percent`: unexpected expiries beyond both wait for confirmation; `off`: no guard; null:"
+            " the server's limits."
+        ),
+    ] = UNSET
+
+    def __post_init__(self) -> None:
+        if isinstance(self.guard, GuardLimits) and not (self.guard.records >= 1 and 0 <= self.guard.percent <= 100):
+            raise ValueError("a guard has at least 1 record, and 0 to 100 percent")
+
+
+class Confirm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A held purge."""
+
+    target: Container
+    token: Annotated[str, Meta(description="The `token` with which `GET /_mayfly/guard` names the purge.")]
 
 
 class Listing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -20,6 +20,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "clock": ("mayflydb.cli.clock", "clock"),
     "watch": ("mayflydb.cli.watch", "watch"),
     "ttl": ("mayflydb.cli.ttl", "ttl"),
+    "lifecycle": ("mayflydb.cli.lifecycle", "lifecycle"),
+    "guard": ("mayflydb.cli.lifecycle", "guard"),
     "reset": ("mayflydb.cli.reset", "reset"),
     "apply": ("mayflydb.cli.apply", "apply"),
     "snapshot": ("mayflydb.cli.snapshot", "snapshot"),

@@ -245,7 +245,8 @@ class TtlSettings(msgspec.Struct, frozen=True):
     `event_retention`: the age up to which expiry events are kept; None: the default. `event_limit`: the most events that are
     kept.
 
-    `ydb_tick`, `ydb_retry_interval`, `ydb_removal`: as `PassSettings` has them.
+    `ydb_tick`, `ydb_retry_interval`, `ydb_removal`: as `PassSettings` has them. `guard_records`, `guard_percent`: as
+    `GuardLimits` has them; without `guard` only containers with limits of their own have one.
     """
 
     sweep_interval: Span
@@ -258,6 +259,9 @@ class TtlSettings(msgspec.Struct, frozen=True):
     ydb_retry_interval: Span
     ydb_removal: bool
     charge: Literal["leftover", "free", "serverless"]
+    guard: bool
+    guard_records: int
+    guard_percent: int
 
 
 class LimitSettings(msgspec.Struct, frozen=True):

@@ -42,6 +42,31 @@ TTL_ROWS: Final[Sequence[Row]] = (
         "DURATION",
     ),
     Row(
+        "ttl.guard",
+        ("--guard/--no-guard",),
+        True,
+        read.switch,
+        "Hold the purge of a container in which too many records expire unexpectedly: by a changed rule, a step of the clock, or "
+        "dates of the past. Not on a clock that people move, unless a container has limits of its own.",
+        switch=True,
+    ),
+    Row(
+        "ttl.guard_records",
+        ("--guard-records",),
+        100_000,
+        read.positive,
+        "Unexpected expiries of a container that are purged without confirmation, whatever their share.",
+        "RECORDS",
+    ),
+    Row(
+        "ttl.guard_percent",
+        ("--guard-percent",),
+        25,
+        read.percent,
+        "Share of a container whose unexpected expiry is purged without confirmation, whatever its number.",
+        "PERCENT",
+    ),
+    Row(
         "ttl.charge",
         ("--ttl-charge",),
         "leftover",

@@ -97,6 +97,14 @@ def positive(value: Any) -> int:
     return number
 
 
+def percent(value: Any) -> int:
+    """A whole number from 0 to 100."""
+    found = whole(value)
+    if not 0 <= found <= 100:
+        raise ValueError(f"{value} is not a whole number from 0 to 100")
+    return found
+
+
 def topology(value: Any) -> str:
     """`mongos`, `standalone` or `replicaset:NAME`."""
     given = text(value)

@@ -12,6 +12,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from mayflydb.expiry.guard import HeldPurge
+from mayflydb.expiry.lifecycle import Lifecycle
 from mayflydb.expiry.passes import Schedule
 from mayflydb.expiry.rules import Rule
 from mayflydb.model.instant import Instant, Span
@@ -96,7 +98,8 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     below. `ordered`: the node whose numbers order the histories of several containers. `keeps`: a dropped container whose
     history this row keeps. `former`: (lsn, parent's name, name) of each earlier name, valid up to the lsn. `numbered`: the
     highest number that an index or slot ever had, as far as it is known. `schedule`: the container's own passes, for rules
-    with `passes`; None: those of the monitor. `run`: the last pass that erased records, or was made on demand.
+    with `passes`; None: those of the monitor. `run`: the last pass that erased records, or was made on demand. `lifecycle`:
+    settings beyond the protocol's. `held`: the purge that the guard holds; `confirmed`: the instant of the last confirmation.
     """
 
     body: Mapping[str, Any]
@@ -115,6 +118,9 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     numbered: int = FIRST_ORDERED - 1
     schedule: Schedule | None = None
     run: Run | None = None
+    lifecycle: Lifecycle = Lifecycle()
+    held: HeldPurge | None = None
+    confirmed: Instant | None = None
 
 
 class Node(msgspec.Struct, frozen=True):

@@ -112,7 +112,7 @@ class Definitions:
                 raise NotFound(NODE_MISSING)
             before = self._nodes.of(row)
             after = msgspec.structs.replace(change(before), written=now, version=before.definition.version + 1)
-            after = _number_rules(before.definition.rules, after)
+            after = _release(before.definition.rules, _number_rules(before.definition.rules, after, now))
             node = msgspec.structs.replace(before, definition=after)
             gap: tuple[AddVersion, ...] = ()
             # Earlier versions were not kept. A reader that begins before the gap is refused, not given the rest.
@@ -131,14 +131,20 @@ class Definitions:
         Version and time of change stay, since the protocol's description stays. NotFound if the container is gone.
         """
 
+        def change(definition: Definition) -> Definition:
+            return msgspec.structs.replace(definition, paused=paused, rules=with_notice(definition.rules, not_before))
+
+        return await self.adjust(id, change)
+
+    async def adjust(self, id: int, change: Callable[[Definition], Definition]) -> Node:
+        """Change what is no part of the protocol's description: version and time of change stay. NotFound if it is gone."""
+
         def decide() -> Decision[Node]:
             row = yield from ask(LoadRow(id))
             if row is None:
                 raise NotFound(NODE_MISSING)
             before = self._nodes.of(row)
-            rules = with_notice(before.definition.rules, not_before)
-            after = msgspec.structs.replace(before.definition, paused=paused, rules=rules)
-            node = msgspec.structs.replace(before, definition=after)
+            node = msgspec.structs.replace(before, definition=change(before.definition))
             return Outcome((PutRow(row_of(node)),), node)
 
         node = (await self._store.write(decide)).reply
@@ -228,11 +234,12 @@ def _with_former_name(before: Node, after: Node, lsn: int) -> Generator[Any, Any
     return msgspec.structs.replace(after, definition=msgspec.structs.replace(after.definition, former=former))
 
 
-def _number_rules(before: tuple[Rule, ...], after: Definition) -> Definition:
+def _number_rules(before: tuple[Rule, ...], after: Definition, now: Instant | None) -> Definition:
     """Give new rules the version of the definition that brought them; an unchanged rule keeps its version and its
     `not_before`.
 
-    Events name rules by version, so each of several new rules has its own; the highest is the definition's.
+    Events name rules by version, so each of several new rules has its own; the highest is the definition's. `now`: the instant of
+    the change; None: the container is new.
     """
     known = {_plain(rule): rule for rule in before}
     version = after.version - 1
@@ -241,15 +248,20 @@ def _number_rules(before: tuple[Rule, ...], after: Definition) -> Definition:
         kept = known.get(_plain(rule))
         if kept is None:
             version += 1
-            kept = msgspec.structs.replace(rule, version=version)
+            kept = msgspec.structs.replace(rule, version=version, since=now)
         rules.append(kept)
     return msgspec.structs.replace(after, rules=tuple(rules), version=max(version, after.version))
 
 
+def _release(before: tuple[Rule, ...], after: Definition) -> Definition:
+    """Release a purge that the guard holds if the rules were changed: it looks again, at what the new ones expire."""
+    return after if after.rules == before else msgspec.structs.replace(after, held=None)
+
+
 def _distinct(definition: Definition) -> Definition:
     """Number the rules of a new definition if there are several."""
-    return _number_rules((), definition) if len(definition.rules) > 1 else definition
+    return _number_rules((), definition, None) if len(definition.rules) > 1 else definition
 
 
 def _plain(rule: Rule) -> Rule:
-    return msgspec.structs.replace(rule, version=0, not_before=None)
+    return msgspec.structs.replace(rule, version=0, not_before=None, since=None)

@@ -18,6 +18,7 @@ from mayflydb.engine.reaper import Lease, Reaper
 from mayflydb.engine.runs import DEFAULT_PASS_SETTINGS, PassSettings
 from mayflydb.engine.timekeeper import Timekeeper
 from mayflydb.evaluation.evaluators import Evaluators
+from mayflydb.expiry.guard import GuardLimits
 from mayflydb.expiry.sweep import Limits
 from mayflydb.model.instant import MILLISECOND, MINUTE, SECOND, Span
 from mayflydb.model.quota import Quotas
@@ -46,6 +47,7 @@ async def open_engine(
     retention: Retention = DEFAULT_RETENTION,
     quotas: Quotas | None = None,
     kept: Kept = keep_none,
+    guard: GuardLimits | None = None,
 ) -> Engine:
     """Assemble an engine over a store and a clock; the caller runs `engine.reaper.run()` as long as it serves.
 
@@ -54,7 +56,7 @@ async def open_engine(
     of their own. `holds`: keeps other nodes from purging records that are locked on this one. `monitored`: the name of the
     space whose containers the monitor counts and stops; empty: none. `evaluators`: the threads on which statements compute.
     `disk`: reads the state of the store's disk. `retention`: of expiry events and histories. `quotas`: the limits of the server.
-    `kept`: finds a committed record that the store keeps in memory.
+    `kept`: finds a committed record that the store keeps in memory. `guard`: the limits of unexpected expiries.
     """
     nodes = Nodes()
     time = await Timekeeper.start(clock, store, shared=lease is not None)
@@ -63,18 +65,9 @@ async def open_engine(
     monitor = Monitor(store, clock.now(), pass_interval, monitored)
     await monitor.refresh(clock.now())
     reaper = Reaper(
-        store,
-        time,
-        nodes,
-        _limits(store, clock),
-        billing,
-        monitor,
-        sweep_interval,
-        lease,
-        pass_settings,
-        holds,
-        retention,
-    )
+        store, time, nodes, _limits(store, clock), billing, monitor, sweep_interval, lease,
+        pass_settings, holds, retention, guard,
+    )  # fmt: skip
     definitions = Definitions(store, nodes, reaper.invalidate)
     await reaper.survey()
     engine = Engine(

@@ -13,6 +13,7 @@ from mayflydb.engine.upcoming import schedule_of
 from mayflydb.engine.version_cache import VersionCache
 from mayflydb.expiry.passes import Schedule
 from mayflydb.expiry.ranges import DueRange, due_ranges
+from mayflydb.expiry.rules import Rule
 from mayflydb.expiry.sweep import PurgeRequest
 from mayflydb.model.instant import Instant
 from mayflydb.model.order import Identity
@@ -40,6 +41,7 @@ def purge_due(
     version_cache: VersionCache | None = None,
     spared: Spared = (),
     shared: bool = True,
+    rules: Sequence[Rule] | None = None,
 ) -> Decision[tuple[Instant, ...]]:
     """Remove up to `limit` due records for a request in this transaction, oldest first on each path.
 
@@ -56,6 +58,8 @@ def purge_due(
     node = nodes.of(row)
     # Asked again in this transaction: the container may have been paused since it was chosen.
     if node.definition.paused and (node.definition.paused != "purge" or request.override != "demanded"):
+        return Outcome((), ())
+    if node.definition.held is not None or (rules is not None and node.rules != rules):
         return Outcome((), ())
     waits = schedule is not None and not request.overrides_pass(node.definition.schedule is not None)
     held = (yield from ask(HeldRecords(container, purging=True))) if shared else ()

@@ -16,6 +16,7 @@ from typing import TypeAlias
 from mayflydb.engine.billing import Billing
 from mayflydb.engine.catalog import Nodes, Run
 from mayflydb.engine.expiry_events import ExpiryEvents
+from mayflydb.engine.guard import Guard
 from mayflydb.engine.housekeeping import DEFAULT_RETENTION, Housekeeping, Retention
 from mayflydb.engine.locks import Locks
 from mayflydb.engine.monitor import Monitor
@@ -27,6 +28,7 @@ from mayflydb.engine.timekeeper import Timekeeper
 from mayflydb.engine.traces import TraceLog
 from mayflydb.engine.version_cache import VersionCache
 from mayflydb.expiry.agenda import Agenda
+from mayflydb.expiry.guard import GuardLimits
 from mayflydb.expiry.passes import Schedule, Upcoming
 from mayflydb.expiry.sweep import Limits, PurgeRequest
 from mayflydb.model.errors import MayflyError
@@ -70,18 +72,19 @@ class Reaper:
         pass_settings: PassSettings = DEFAULT_PASS_SETTINGS,
         holds: Holds | None = None,
         retention: Retention = DEFAULT_RETENTION,
+        guard: GuardLimits | None = None,
     ) -> None:
         """`monitor`: the schedule of passes. `lease`: elects the node that sweeps, where several nodes share the store.
 
         Without a lease this node is the only one. `pass_settings`: the passes over containers with a schedule of their own.
-        `holds`: keeps purges of other nodes from records that are locked on this one.
+        `holds`: keeps purges of other nodes from records that are locked on this one. `guard`: the limits of unexpected expiries.
         """
         self.pass_settings = pass_settings
         self.notifier = ChangeNotifier()
-        self.version_cache = VersionCache()
-        """Gets the versions that are purged."""
-        self.locks = Locks(self.invalidate, holds)
-        """Records that open transactions have locked, which no purge removes."""
+        self.version_cache = VersionCache()  # Gets the versions that are purged.
+        self.locks = Locks(
+            self.invalidate, holds
+        )  # Records that open transactions have locked, which no purge removes.
         self._time = time
         self._monitor = monitor
         self._nodes = nodes
@@ -91,19 +94,12 @@ class Reaper:
         self._agenda = Agenda()
         self._billing = billing
         self._surveyor = Surveyor(store, nodes, time, monitor, self.locks, self._agenda, self._forget)
+        self.guard = Guard(store, nodes, time, guard)
+        self.guard.changed = self.invalidate
         self._sweeper = Sweeper(
-            store,
-            nodes,
-            self._agenda,
-            self._surveyor,
-            limits,
-            billing,
-            monitor,
-            pass_settings,
-            self.locks,
-            self.version_cache,
-            self.notifier,
-        )
+            store, nodes, self._agenda, self._surveyor, limits, billing, monitor, pass_settings,
+            self.locks, self.version_cache, self.notifier, self.guard,
+        )  # fmt: skip
         self.events = ExpiryEvents(store, time, retention.events)
         self._housekeeping = Housekeeping(store, nodes, limits.most, self.events, retention.history)
         monitor.listen(self.survey)

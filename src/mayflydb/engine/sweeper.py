@@ -14,6 +14,7 @@ from typing import Final
 
 from mayflydb.engine.billing import Billing
 from mayflydb.engine.catalog import Nodes, Run
+from mayflydb.engine.guard import Guard, Pass
 from mayflydb.engine.locks import Locks
 from mayflydb.engine.monitor import Monitor
 from mayflydb.engine.ordered_histories import ChangeNotifier
@@ -58,6 +59,7 @@ class Sweeper:
         locks: Locks,
         version_cache: VersionCache,
         notifier: ChangeNotifier,
+        guard: Guard,
     ) -> None:
         self.limits = limits
         self.runs = Runs(nodes)
@@ -76,6 +78,7 @@ class Sweeper:
         self._locks = locks
         self._version_cache = version_cache
         self._notifier = notifier
+        self._guard = guard
         self._last: SweepResult | None = None
         self._sweeping = asyncio.Lock()
 
@@ -98,6 +101,8 @@ class Sweeper:
         fruitless: Counter[int] = Counter()
         stuck: dict[int, Span] = {}
         began: dict[int, int] = {}
+        passes: dict[int, Pass] = {}
+        self._guard.observe(request.horizon)
         async with self._sweeping:
             while (sweep := await self._choose(request, waits | stuck)) is not None:
                 container = sweep.container
@@ -105,10 +110,17 @@ class Sweeper:
                 if affordable == 0:
                     waits[container] = wait
                     continue
+                permit = passes.pop(container, None) or await self._guard.look(container, request)
+                if permit.records == 0:
+                    stuck[container] = 0
+                    continue
                 if self.traces is not None and container not in began:
                     began[container] = self.traces.stopwatch()
-                removed = await self._sweep_and_pay(sweep, affordable, request)
+                removed = await self._sweep_and_pay(sweep, affordable, request, permit)
                 done[container] += removed
+                # Nothing was removed: the rules may be others now, which needs another look.
+                if removed and (rest := permit.without(removed)) is not None:
+                    passes[container] = rest
                 # What is due and cannot be purged must not keep the request from its end.
                 fruitless[container] = 0 if removed else fruitless[container] + 1
                 if fruitless[container] == FRUITLESS_SWEEPS:
@@ -141,10 +153,10 @@ class Sweeper:
         await self._monitor.learn_members(self._agenda.containers)
         return next_sweep(self._agenda.backlog(request, self.is_stopped, excluded), self._last, self.limits)
 
-    async def _sweep_and_pay(self, sweep: Sweep, affordable: int | None, request: PurgeRequest) -> int:
+    async def _sweep_and_pay(self, sweep: Sweep, affordable: int | None, request: PurgeRequest, permit: Pass) -> int:
         """Sweep at most the `affordable` number of records (None: no budget pays for them); return the number of purged ones."""
-        limit = sweep.limit if affordable is None else min(sweep.limit, affordable)
-        removed = await self._sweep_or_postpone(sweep, limit, request)
+        limit = min(limit for limit in (sweep.limit, affordable, permit.records) if limit is not None)
+        removed = await self._sweep_or_postpone(sweep, limit, request, permit)
         await self._billing.pay(sweep.container, removed, from_unused=affordable is not None)
         return removed
 
@@ -170,12 +182,12 @@ class Sweeper:
 
     # --- one sweep -------------------------------------------------------------------------------------------------
 
-    async def _sweep_or_postpone(self, sweep: Sweep, limit: int, request: PurgeRequest) -> int:
+    async def _sweep_or_postpone(self, sweep: Sweep, limit: int, request: PurgeRequest, permit: Pass) -> int:
         """Sweep; if a container with its own schedule cannot be swept, postpone it and let the others go on."""
         container = sweep.container
         schedule = self._agenda.schedule(container)
         try:
-            removed = await self._sweep(sweep, limit, request)
+            removed = await self._sweep(sweep, limit, request, permit)
         except MayflyError as error:
             if schedule is None or error.retryable or request.override == "demanded":
                 raise
@@ -189,7 +201,7 @@ class Sweeper:
             self.runs.add_erased(container, request.now if began is None else began, removed)
         return removed
 
-    async def _sweep(self, sweep: Sweep, limit: int, request: PurgeRequest) -> int:
+    async def _sweep(self, sweep: Sweep, limit: int, request: PurgeRequest, permit: Pass) -> int:
         """Purge up to `limit` records in one transaction, fewer than planned where a budget says so; return their number."""
         container = sweep.container
         self._agenda.count_turn(container)
@@ -200,7 +212,9 @@ class Sweeper:
                 self._agenda.mark_unknown(container)
                 return 0
             committed = await self._store.write(
-                lambda: purge_due(self._nodes, container, limit, request, schedule, self._version_cache, spared),
+                lambda: purge_due(
+                    self._nodes, container, limit, request, schedule, self._version_cache, spared, True, permit.rules
+                ),
                 "sweep",
             )
         removed = sum(purged.records for purged in committed.purged)

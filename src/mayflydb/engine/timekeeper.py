@@ -51,6 +51,8 @@ class Timekeeper:
     def __init__(self, clock: Clock, store: Store, mark: Instant, verdict: Instant = 0, shared: bool = False) -> None:
         """`verdict`: the instant of the last verdict that the clock knows of. `shared`: other nodes move the mark, too."""
         self.clock = clock
+        self.mark_at_start = mark
+        """The mark that an earlier process had stored; 0: none had."""
         self._store = store
         self._high = HighWater(clock, mark)
         self._renewal: asyncio.Task[None] | None = None

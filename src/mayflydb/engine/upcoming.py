@@ -29,6 +29,9 @@ async def read_state(
     node = nodes.of(row)
     if node.definition.paused and not (node.definition.paused == "purge" and ignores_pause):
         return ContainerState(None)
+    # Whatever a request overrides: only a person's confirmation, or other rules, release it.
+    if node.definition.held is not None:
+        return ContainerState(None)
     ahead = await _earliest(store, node, None, schedule, spared)
     run = node.definition.run
     return ContainerState(ahead, node.definition.schedule, None if run is None else run.instant)

@@ -45,6 +45,11 @@ class DueRange(msgspec.Struct, frozen=True):
     cause: Cause
     rule: Rule
 
+    @property
+    def lane(self) -> Lane:
+        """The lane of this range."""
+        return Lane(self.path, self.span, self.cause, self.rule)
+
     def deadline(self, value: Instant) -> Instant:
         """Return the deadline of a record with this value on the path."""
         return _deadline(value, self.span, self.rule)

@@ -20,7 +20,8 @@ class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
     `after`: seconds from anchor to deadline; None: on, without a default. `overrides`: a record's own ttl counts. `hides`:
     expired records are returned by no read; else they show until purged. `not_before`: no record expires earlier under this
     rule. `version` tells the rule apart from all others the container has or had. `slot`: counts from the record's date
-    there; None: from its anchor. `passes`: purged by passes at intervals rather than at the deadline.
+    there; None: from its anchor. `passes`: purged by passes at intervals rather than at the deadline. `since`: the instant of
+    the change that brought the rule; None: it came with its container.
     """
 
     cause: RuleCause
@@ -31,6 +32,7 @@ class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
     version: int = 0
     slot: int | None = None
     passes: bool = False
+    since: Instant | None = None
 
     def __post_init__(self) -> None:
         # The entries of a slot are in the order of dates alone. With spans of their own, due records would not be one range.

@@ -21,6 +21,7 @@ from mayflydb.engine.slow_log import SlowLog
 from mayflydb.engine.storage_sizes import StorageSizes
 from mayflydb.engine.throughput import ceiling
 from mayflydb.evaluation.evaluators import EvaluationLimits, Evaluators
+from mayflydb.expiry.guard import GuardLimits
 from mayflydb.frontends.mongo.targets import MongoTargets
 from mayflydb.model.errors import OutOfSpace
 from mayflydb.model.instant import DAY, SECOND, Span
@@ -80,6 +81,7 @@ class RunningEngine:
             retention_of(settings),
             quotas,
             opened.kept,
+            GuardLimits(ttl.guard_records, ttl.guard_percent) if ttl.guard else None,
         )
         engine.snapshots = opened.snapshots
         engine.storage_sizes = StorageSizes(opened.sizes, monotonic_us)

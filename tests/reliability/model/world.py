@@ -14,6 +14,7 @@ from mayflydb.engine.commands import Command, Draft, Mode, Written
 from mayflydb.engine.count_budget import CountBudget
 from mayflydb.engine.engine import BatchRefused, Engine, Scope
 from mayflydb.engine.expiry_counts import ExpiryCounts
+from mayflydb.engine.guard import Pass
 from mayflydb.engine.open import open_engine
 from mayflydb.engine.previews import Preview
 from mayflydb.expiry.sweep import Limits, PurgeRequest, Sweep
@@ -100,9 +101,9 @@ class World:
         sweeper.limits, housekeeping.batch = Limits(self.limit, None), self.limit
         original = sweeper._sweep
 
-        async def noted(sweep: Sweep, limit: int, request: PurgeRequest) -> int:
+        async def noted(sweep: Sweep, limit: int, request: PurgeRequest, permit: Pass) -> int:
             self._picked = sweep.container, limit
-            return await original(sweep, limit, request)
+            return await original(sweep, limit, request, permit)
 
         sweeper._sweep = noted  # type: ignore[method-assign]
         return engine

@@ -17,6 +17,7 @@ from mayflydb.engine.catalog import Node
 from mayflydb.engine.commands import Command, Draft
 from mayflydb.engine.engine import Batch, Engine, Scope
 from mayflydb.engine.expiry_counts import ExpiryCounts
+from mayflydb.engine.guard import Pass
 from mayflydb.engine.locks import Locks
 from mayflydb.engine.purge_decision import purge_due
 from mayflydb.engine.record_decisions import TAKEN, expiry_event, resolve_draft
@@ -70,7 +71,7 @@ def boundary() -> AbstractContextManager[object]:
 def purge_without_recheck() -> Iterator[None]:
     """The sweep deletes the list it picked, whatever has become of the records since."""
 
-    async def sweep(self: Sweeper, planned: Sweep, limit: int, request: PurgeRequest) -> int:
+    async def sweep(self: Sweeper, planned: Sweep, limit: int, request: PurgeRequest, permit: Pass) -> int:
         container = planned.container
         row = await self._store.read(LoadRow(container))
         assert row is not None
@@ -104,9 +105,9 @@ def rule_as_of_the_pick() -> Iterator[None]:
     sweep = Sweeper._sweep
     rows: dict[int, Any] = {}
 
-    async def early(self: Sweeper, planned: Sweep, limit: int, request: PurgeRequest) -> int:
+    async def early(self: Sweeper, planned: Sweep, limit: int, request: PurgeRequest, permit: Pass) -> int:
         rows[planned.container] = await self._store.read(LoadRow(planned.container))
-        return await sweep(self, planned, limit, request)
+        return await sweep(self, planned, limit, request, permit)
 
     def decide(nodes: Any, container: int, *rest: Any) -> Decision[tuple[Instant, ...]]:
         decision = purge_due(nodes, container, *rest)

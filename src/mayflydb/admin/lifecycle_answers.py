@@ -1,0 +1,61 @@
+"""The shapes of the admin API's answers about the lifecycle of containers. `answers` has the others, and the rules for all."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from mayflydb.admin.answers import Answer, Count, Target, Time
+from mayflydb.expiry.guard import GuardLimits, Reason
+
+
+class LifecycleSettings(Answer, frozen=True):
+    """The lifecycle settings of one container. `guard` null: the limits of the server."""
+
+    target: Target
+    guard: GuardLimits | Literal["off"] | None
+
+
+class LifecycleList(Answer, frozen=True):
+    """The lifecycle settings of containers."""
+
+    now: Time
+    targets: list[LifecycleSettings]
+
+
+class ChangedLifecycle(Answer, frozen=True):
+    """The lifecycle settings after a change."""
+
+    now: Time
+    target: Target
+    guard: GuardLimits | Literal["off"] | None
+
+
+class HeldPurge(Answer, frozen=True):
+    """A purge that waits for confirmation. `unexpected`: at least so many records expired unexpectedly; `due`, `records`: due and
+    stored ones when it was held.
+    """
+
+    target: Target
+    since: Time
+    reason: Reason
+    text: str
+    unexpected: Count
+    due: Count
+    records: Count
+    token: str
+
+
+class HeldPurges(Answer, frozen=True):
+    """The purges that wait for confirmation."""
+
+    now: Time
+    held: list[HeldPurge]
+
+
+class ConfirmedPurge(Answer, frozen=True):
+    """A purge that goes on."""
+
+    now: Time
+    target: Target
+    reason: Reason
+    due: Count
