@@ -28,6 +28,7 @@ PAGES: Final = {
     "/_explorer/due": "/_explorer/due",
     "/_explorer/events": "/_explorer/events",
     "/_explorer/clock": "/_explorer/clock",
+    "/_explorer/guard": "/_explorer/guard",
     "/_explorer/connect": "/_explorer/connect",
     "/_explorer/snapshots": "/_explorer/snapshots",
     "/_explorer/new-container": "/_explorer/new-container?database=shop",

@@ -75,6 +75,7 @@ HELP: dict[str, tuple[str, str]] = {
     "mayfly_items": ("gauge", "Records that are visible."),
     "mayfly_ttl_default_seconds": ("gauge", "The default ttl; -1 without a default, absent while off."),
     "mayfly_ttl_backlog_items": ("gauge", "Records that are due and not yet purged."),
+    "mayfly_guard_held": ("gauge", "1 while the guard holds the purge of the container."),
     "mayfly_ttl_purged_total": ("counter", "Records purged since the server started."),
     "mayfly_ttl_purge_lag_seconds": ("gauge", "Age of the oldest deadline that is due and not yet purged."),
     "mayfly_ttl_purge_delay_seconds": (
@@ -264,6 +265,7 @@ async def _counts(
         "mayfly_items": counts["records"],
         "mayfly_ttl_default_seconds": default,
         "mayfly_ttl_backlog_items": counts["due"],
+        "mayfly_guard_held": int(container.node.definition.held is not None),
         "mayfly_ttl_purged_total": admin.engine.reaper.purge_counts[container.node.id],
         "mayfly_ttl_purge_lag_seconds": 0 if oldest is None else (now - oldest) / SECOND,
         "mayfly_ttl_next_expiry_timestamp_seconds": None if following is None else following / SECOND,

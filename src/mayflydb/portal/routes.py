@@ -21,6 +21,7 @@ from mayflydb.portal.connect import ConnectPage
 from mayflydb.portal.cosmos.routes import cosmos_routes
 from mayflydb.portal.events import EventsPage
 from mayflydb.portal.finding import FindPage
+from mayflydb.portal.guard import GuardPage
 from mayflydb.portal.mongo.routes import mongo_routes
 from mayflydb.portal.overview import OverviewPage
 from mayflydb.portal.paths import page_routes
@@ -36,7 +37,7 @@ def pages_app(admin: Admin, wires: Wires) -> ASGIApp:
     shell = Shell(admin, static)
     overview, events = OverviewPage(admin, shell, wires), EventsPage(admin, shell)
     find = FindPage(admin, shell)
-    connect = ConnectPage(admin, shell)
+    connect, guard = ConnectPage(admin, shell), GuardPage(admin, shell)
     clock, snapshots = ClockPage(admin, shell), SnapshotsPage(admin, shell)
 
     async def file(request: Request) -> Response:
@@ -47,14 +48,12 @@ def pages_app(admin: Admin, wires: Wires) -> ASGIApp:
         Route(OVERVIEW_TWIN, overview.show_json),
         *page_routes("/_explorer/find", find.show, find.show_json),
         *page_routes("/_explorer/connect", connect.show, connect.show_json),
-        Route("/_explorer/due", overview.show_due),
-        Route("/_explorer/due.json", overview.show_due_json),
+        *page_routes("/_explorer/guard", guard.show, guard.show_json, guard.submit),
+        *page_routes("/_explorer/due", overview.show_due, overview.show_due_json),
         Route("/_explorer/events", events.show),
         Route("/_explorer/events.json", events.show_json),
         Route("/_explorer/events.jsonl", events.download),
-        Route("/_explorer/clock", clock.show),
-        Route("/_explorer/clock", clock.move, methods=["POST"]),
-        Route("/_explorer/clock.json", clock.show_json),
+        *page_routes("/_explorer/clock", clock.show, clock.show_json, clock.move),
         Route("/_explorer/snapshots", snapshots.show),
         Route("/_explorer/snapshots", snapshots.submit, methods=["POST"]),
         Route("/_explorer/snapshots.json", snapshots.show_json),

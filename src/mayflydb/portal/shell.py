@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -138,12 +138,14 @@ class Shell:
         kept = unquote(request.cookies.get(MESSAGE_COOKIE, ""))
         # The styles that the editor makes while it runs carry this word; no other style of a page is accepted.
         nonce = secrets.token_urlsafe(16)
+        containers = await self._admin.targets.list_containers()
         shell = {
             "version": __version__,
             "storage": self._admin.info(None)["storage"],
             "health": (await self._admin.maintenance.health())["store"],
             "clock": await self.clock(),
-            "trees": await self._trees(),
+            "trees": await self._trees(containers),
+            "held": sum(container.node.definition.held is not None for container in containers),
             "here": request.url.path,
             "overview": OVERVIEW,
             "again": request.url.path + (f"?{request.url.query}" if request.url.query else ""),
@@ -186,13 +188,13 @@ class Shell:
             "movable": shown["mode"] == "virtual" and self._admin.info(None)["allow_time_travel"],
         }
 
-    async def _trees(self) -> list[Tree]:
+    async def _trees(self, containers: Sequence[ContainerTarget]) -> list[Tree]:
         databases: dict[int, tuple[str, list[Branch]]] = {}
         trees = {space: Tree(space, title, []) for space, title in TITLES.items()}
         for target, node in await self._admin.targets.list_databases():
             databases[node.id] = (node.name, [])
             trees[target.partition(":")[0]].databases.append(databases[node.id])
-        for container in await self._admin.targets.list_containers():
+        for container in containers:
             found = databases.get(container.node.parent)
             if found is not None:
                 found[1].append(build_branch(container))
