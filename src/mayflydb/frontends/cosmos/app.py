@@ -124,8 +124,8 @@ class CosmosApp:
         route = find_route(request)
         http.operation = route.operation or route.handler.__name__
         headers = http.headers
-        # A request that names the default level exactly, and no further option, skips these checks.
-        if headers.get(CONSISTENCY_LEVEL) != self._level or not OPTION_HEADERS.isdisjoint(headers):
+        # A request that names the default level exactly or none, and no further option, skips these checks.
+        if headers.get(CONSISTENCY_LEVEL, self._level) != self._level or not OPTION_HEADERS.isdisjoint(headers):
             _check_options(headers, self._account.consistency_level)
             route = with_triggers(route, headers)
         # Kinds of keys are checked here. The rights of a token depend on containers, so its check waits for the call,

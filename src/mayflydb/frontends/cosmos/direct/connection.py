@@ -110,9 +110,9 @@ class DirectConnection(OrderedConnection[Entry, Response, Entry]):
         outgoing = self._outgoing
         if not self._transport.is_closing():
             # Each in a TLS record of its own: of two answers in one record, Java's client writes the second over the payload of
-            # the first (`discardReadBytes` in RntbdResponseDecoder of azure-cosmos 4.81).
-            for frame in outgoing:
-                self._transport.write(frame)
+            # the first (`discardReadBytes` in RntbdResponseDecoder of azure-cosmos 4.81). A TLS transport encrypts each of these
+            # by itself, and sends the records together.
+            self._transport.writelines(outgoing)
         outgoing.clear()
         if self._unread:
             self._resume_answers()
