@@ -101,10 +101,14 @@ class CosmosApp:
         if (observer := self._engine.observer) is not None:
             _note_access(observer, http, activity_id, response, began)
         charge = (REQUEST_CHARGE, _format_charge(response.charge))
-        headers = [*GATEWAY_HEADERS, (ACTIVITY_ID, activity_id), *response.headers, charge]
         if http.scheme == DIRECT:
-            headers += await progress.missing_headers(http, response, self._engine, self._resolver)
-        elif response.status < 300:
+            # The headers of all answers by HTTP, and the activity id, are no tokens.
+            headers = [*response.headers, charge]
+            if not progress.has_version(headers):
+                headers += await progress.missing_headers(http, response, self._engine, self._resolver)
+            return HttpResponse(response.status, response.body, headers, error=response.error)
+        headers = [*GATEWAY_HEADERS, (ACTIVITY_ID, activity_id), *response.headers, charge]
+        if response.status < 300:
             host = http.headers.get(HOST) or b"localhost"
             headers.append(
                 (CONTENT_LOCATION, self._advertised_address(http.scheme, host) + request_path(http.path, http.query))

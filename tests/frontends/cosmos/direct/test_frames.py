@@ -35,11 +35,11 @@ def test_another_version_is_refused(version: int) -> None:
 
 
 def test_an_answer() -> None:
-    head = frames.parse_request(frame(3, 3, token(2, 0, 0) + token(0x4D, 2, 7)))
-    assert frames.build_answer(head, 404, [], b"{}") == bytes.fromhex(
+    addressee = frames.parse_request(frame(3, 3, token(2, 0, 0) + token(0x4D, 2, 7))).addressee
+    assert frames.build_answer(addressee, 404, b"", b"{}") == bytes.fromhex(
         "23000000 94010000 000102030405060708090a0b0c0d0e0f 0000 00 01 3500 02 07000000 02000000 7b7d"
     )
-    assert frames.build_answer(head, 204, [], b"") == bytes.fromhex(
+    assert frames.build_answer(addressee, 204, b"", b"") == bytes.fromhex(
         "23000000 cc000000 000102030405060708090a0b0c0d0e0f 0000 00 00 3500 02 07000000"
     )
 

@@ -116,8 +116,8 @@ def test_refused(resource: int, operation: int, tokens: bytes, refusal: type[Exc
 def answer(
     headers: list[tuple[bytes, bytes]], status: int = 200, path: str = "", body: bytes = b"{}"
 ) -> dict[int, Any]:
-    head = frames.parse_request(frame(3, 3, NUMBER + token(0x13, 8, path)))
-    raw = answers.build(head, Response(status, body, headers))
+    addressee = frames.parse_request(frame(3, 3, NUMBER + token(0x13, 8, path))).addressee
+    raw = answers.build(addressee, Response(status, body, headers))
     return parse_tokens(raw[24 : int.from_bytes(raw[:4], "little")])
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Final
+from struct import Struct
+from typing import Final, TypeAlias
 
 from mayflydb.frontends.cosmos.direct import ids
-from mayflydb.frontends.cosmos.direct.frames import RequestHead, build_answer
+from mayflydb.frontends.cosmos.direct.frames import Addressee, build_answer
 from mayflydb.frontends.cosmos.direct.places import REPLICAS, WRITE_QUORUM, range_of
-from mayflydb.frontends.cosmos.direct.tokens import Kind, Value, encode
+from mayflydb.frontends.cosmos.direct.tokens import Kind, encode
 from mayflydb.frontends.cosmos.headers import (
     ALT_CONTENT_PATH,
     CONTENT_PATH,
@@ -32,43 +34,10 @@ from mayflydb.frontends.cosmos.headers import (
 )
 from mayflydb.http.messages import Response
 
+Encoding: TypeAlias = Callable[[bytes], bytes]
+"""Makes the tokens of a header's value. ValueError for a value that they cannot have."""
 
-def _text(value: bytes) -> Value:
-    return value
-
-
-def _session(value: bytes) -> Value:
-    # Clients put the id of the range before the token. All ranges of a container have reached the same lsn.
-    return value.rpartition(b":")[2]
-
-
-CARRIED: Final[Mapping[bytes, tuple[int, Kind, Callable[[bytes], Value]]]] = {
-    CONTINUATION: (ids.ANSWER_CONTINUATION, Kind.STRING, _text),
-    ETAG: (ids.ANSWER_ETAG, Kind.STRING, _text),
-    RETRY_AFTER_MS: (ids.ANSWER_RETRY_AFTER, Kind.ULONG, int),
-    RESOURCE_QUOTA: (ids.ANSWER_QUOTA, Kind.STRING, _text),
-    RESOURCE_USAGE: (ids.ANSWER_USAGE, Kind.STRING, _text),
-    ITEM_COUNT: (ids.ANSWER_ITEM_COUNT, Kind.ULONG, int),
-    REQUEST_CHARGE: (ids.ANSWER_CHARGE, Kind.DOUBLE, float),
-    ALT_CONTENT_PATH: (ids.ANSWER_OWNER_NAME, Kind.STRING, _text),
-    CONTENT_PATH: (ids.ANSWER_OWNER_ID, Kind.STRING, _text),
-    SUBSTATUS: (ids.ANSWER_SUBSTATUS, Kind.ULONG, int),
-    SCRIPT_LOG: (ids.ANSWER_SCRIPT_LOG, Kind.STRING, _text),
-    QUERY_METRICS: (ids.ANSWER_QUERY_METRICS, Kind.STRING, _text),
-    ITEM_LSN: (ids.ANSWER_ITEM_LSN, Kind.LONGLONG, int),
-    SESSION_TOKEN: (ids.ANSWER_SESSION_TOKEN, Kind.STRING, _session),
-    INDEX_UTILIZATION: (ids.ANSWER_INDEX_UTILIZATION, Kind.STRING, _text),
-    QUERY_EXECUTION_INFO: (ids.ANSWER_QUERY_EXECUTION_INFO, Kind.STRING, _text),
-}
-"""The tokens that headers become. A known token is read by its own type, so the types are those of the clients' tables."""
-
-_REPLICA: Final = b"".join(
-    [
-        encode(ids.ANSWER_WRITE_QUORUM, Kind.ULONG, WRITE_QUORUM),
-        encode(ids.ANSWER_REPLICAS, Kind.ULONG, REPLICAS),
-        encode(ids.ANSWER_READ_REGIONS, Kind.ULONG, 0),
-    ]
-)
+_TEXT: Final = Struct("<HBH")
 _LSN_IDS: Final = (
     ids.ANSWER_LSN,
     ids.ANSWER_LOCAL_LSN,
@@ -78,48 +47,96 @@ _LSN_IDS: Final = (
 )
 """The versions that a client compares between replicas. One server answers for all of them, so they agree."""
 
-MAX_SHORT: Final = 64
-"""Bytes of a header whose token is kept. Longer ones, such as continuations, hardly repeat."""
 
-_NO_CHARGE: Final = encode(ids.ANSWER_CHARGE, Kind.DOUBLE, 0.0)
+def _text(id: int) -> Encoding:
+    def form(value: bytes) -> bytes:
+        try:
+            return _TEXT.pack(id, Kind.STRING, len(value)) + value
+        except struct.error:
+            raise ValueError(f"token {id:#06x} cannot have {len(value)} bytes") from None
+
+    return form
+
+
+def _number(id: int, kind: Kind) -> Encoding:
+    return lambda value: encode(id, kind, int(value))
+
+
+def _double(id: int) -> Encoding:
+    return lambda value: encode(id, Kind.DOUBLE, float(value))
+
+
+def _session(value: bytes) -> bytes:
+    # Clients put the id of the range before the token. All ranges of a container have reached the same lsn.
+    return encode(ids.ANSWER_SESSION_TOKEN, Kind.STRING, value.rpartition(b":")[2])
+
+
+def _lsns(value: bytes) -> bytes:
+    return b"".join([encode(id, Kind.LONGLONG, int(value)) for id in _LSN_IDS])
+
+
+# Values that repeat from answer to answer, all of them short, are encoded once.
+_kept: Final = lru_cache(maxsize=128)
+
+CARRIED: Final[Mapping[bytes, Encoding]] = {
+    CONTINUATION: _text(ids.ANSWER_CONTINUATION),
+    ETAG: _text(ids.ANSWER_ETAG),
+    RETRY_AFTER_MS: _number(ids.ANSWER_RETRY_AFTER, Kind.ULONG),
+    RESOURCE_QUOTA: _text(ids.ANSWER_QUOTA),
+    RESOURCE_USAGE: _text(ids.ANSWER_USAGE),
+    ITEM_COUNT: _kept(_number(ids.ANSWER_ITEM_COUNT, Kind.ULONG)),
+    ALT_CONTENT_PATH: _kept(_text(ids.ANSWER_OWNER_NAME)),
+    CONTENT_PATH: _kept(_text(ids.ANSWER_OWNER_ID)),
+    SUBSTATUS: _kept(_number(ids.ANSWER_SUBSTATUS, Kind.ULONG)),
+    SCRIPT_LOG: _text(ids.ANSWER_SCRIPT_LOG),
+    QUERY_METRICS: _text(ids.ANSWER_QUERY_METRICS),
+    ITEM_LSN: _number(ids.ANSWER_ITEM_LSN, Kind.LONGLONG),
+    SESSION_TOKEN: _kept(_session),
+    INDEX_UTILIZATION: _text(ids.ANSWER_INDEX_UTILIZATION),
+    QUERY_EXECUTION_INFO: _text(ids.ANSWER_QUERY_EXECUTION_INFO),
+}
+"""The tokens that headers become. A known token is read by its own type, so the types are those of the clients' tables."""
+
+DEMANDED: Final[Mapping[bytes, Encoding]] = {
+    REQUEST_CHARGE: _kept(_double(ids.ANSWER_CHARGE)),
+    PARTITION_KEY_RANGE_ID: _kept(_text(ids.ANSWER_RANGE_ID)),
+    LSN: _kept(_lsns),
+}
+"""The same for headers whose tokens every answer has."""
+
+_REPLICA: Final = b"".join(
+    [
+        encode(ids.ANSWER_WRITE_QUORUM, Kind.ULONG, WRITE_QUORUM),
+        encode(ids.ANSWER_REPLICAS, Kind.ULONG, REPLICAS),
+        encode(ids.ANSWER_READ_REGIONS, Kind.ULONG, 0),
+    ]
+)
 _REFUSED_EVERYWHERE: Final = encode(ids.ANSWER_REFUSED_EVERYWHERE, Kind.BYTE, 1)
 
 
-@lru_cache(maxsize=64)
-def _encode_lsns(lsn: int) -> bytes:
-    return b"".join([encode(id, Kind.LONGLONG, lsn) for id in _LSN_IDS])
-
-
-def _encode(name: bytes, value: bytes) -> bytes:
-    """Return the token of a header."""
-    id, kind, form = CARRIED[name]
-    return encode(id, kind, form(value))
-
-
-_encode_short = lru_cache(maxsize=1024)(_encode)
-"""Owners, charges and session tokens repeat from answer to answer."""
-
-
-def build(head: RequestHead, answer: Response) -> bytes:
+def build(addressee: Addressee, answer: Response) -> bytes:
     """Return the frame of an answer. ValueError for a header that no token can carry."""
+    status = answer.status
     tokens = [_REPLICA]
-    lsn, range_id, has_charge = 0, None, False
+    demanded = 0
     for name, value in answer.headers:
-        if name == LSN:
-            lsn = int(value)
-        elif name == PARTITION_KEY_RANGE_ID:
-            range_id = value
-        elif name in CARRIED:
-            has_charge = has_charge or name == REQUEST_CHARGE
-            tokens.append((_encode_short if len(value) <= MAX_SHORT else _encode)(name, value))
-    if not has_charge:
-        # Java's client reads it from every answer.
-        tokens.append(_NO_CHARGE)
-    if range_id is None:
-        range_id = range_of(head.tokens.get(ids.REPLICA_PATH_TOKEN))
-    tokens.append(encode(ids.ANSWER_RANGE_ID, Kind.STRING, range_id))
-    tokens.append(_encode_lsns(lsn))
-    if answer.status in (400, 401, 403, 413):
+        form = CARRIED.get(name)
+        if form is not None:
+            tokens.append(form(value))
+        elif (form := DEMANDED.get(name)) is not None:
+            tokens.append(form(value))
+            demanded += 1
+    if demanded < len(DEMANDED):
+        tokens += _complete(addressee, answer)
+    if status in (400, 401, 403, 413):
         # The next replica would refuse it as well.
         tokens.append(_REFUSED_EVERYWHERE)
-    return build_answer(head, answer.status, tokens, answer.body if answer.status not in (204, 304) else b"")
+    return build_answer(addressee, status, b"".join(tokens), answer.body if status not in (204, 304) else b"")
+
+
+def _complete(addressee: Addressee, answer: Response) -> list[bytes]:
+    """Return the demanded tokens of which the answer has no header. Java's client reads the charge from every answer."""
+    defaults = {REQUEST_CHARGE: b"0", PARTITION_KEY_RANGE_ID: range_of(addressee.replica_path), LSN: b"0"}
+    for name, _ in answer.headers:
+        defaults.pop(name, None)
+    return [DEMANDED[name](value) for name, value in defaults.items()]

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from mayflydb.frontends.cosmos.direct import answers, frames
-from mayflydb.frontends.cosmos.direct.frames import RequestHead
+from mayflydb.frontends.cosmos.direct.frames import Addressee, RequestHead
 from mayflydb.frontends.cosmos.direct.requests import to_http
 from mayflydb.frontends.cosmos.direct.tokens import Malformed
 from mayflydb.frontends.cosmos.errors import ANSWERS
@@ -53,9 +53,9 @@ def build_if_direct(head: bytes, work: HttpWork, deadline: float) -> Served | No
 
 
 class Entry(msgspec.Struct, eq=False, gc=False):
-    """A request of a client, and its head, by which the answer is addressed."""
+    """A request of a client, and what its answer takes over."""
 
-    head: RequestHead
+    addressee: Addressee
     request: Request
 
 
@@ -187,10 +187,10 @@ class DirectConnection(OrderedConnection[Entry, Response, Entry]):
             request = to_http(head, payload)
         except MayflyError as error:
             request = _build_sink()
-            self._refuse(head, error)
+            self._refuse(head.addressee, error)
         else:
             request.peer = self
-            self._waiting.append(Entry(head, request))
+            self._waiting.append(Entry(head.addressee, request))
         if payload:
             self._receiving = request
         else:
@@ -295,11 +295,11 @@ class DirectConnection(OrderedConnection[Entry, Response, Entry]):
         log.error("a request was not answered: %s", request.request.method, exc_info=error)
         return FAILED
 
-    def _refuse(self, head: RequestHead, error: MayflyError) -> None:
+    def _refuse(self, addressee: Addressee, error: MayflyError) -> None:
         """Answer a request that could not be translated."""
         answer = ANSWERS[type(error)]
         body = msgspec.json.encode({"code": answer.code, "message": error.message})
-        self._send(head, Response(answer.status, body))
+        self._send(addressee, Response(answer.status, body))
 
     def _respond(self, request: Entry, answer: Response) -> None:
         arrived = request.request
@@ -317,16 +317,16 @@ class DirectConnection(OrderedConnection[Entry, Response, Entry]):
                 self.abort()
                 return
             answer = OVERLOADED_ANSWER
-        self._send(request.head, answer)
+        self._send(request.addressee, answer)
         self._set_deadline()
         self._end_if_done()
 
-    def _send(self, head: RequestHead, answer: Response) -> None:
+    def _send(self, addressee: Addressee, answer: Response) -> None:
         try:
-            data = answers.build(head, answer)
+            data = answers.build(addressee, answer)
         except ValueError:
             log.exception("an answer has a header that no token can carry")
-            data = answers.build(head, FAILED)
+            data = answers.build(addressee, FAILED)
         self._write(data)
 
     def _write(self, data: bytes) -> None:

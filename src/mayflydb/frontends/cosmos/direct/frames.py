@@ -25,7 +25,7 @@ LENGTH: Final = Struct("<I")
 _REQUEST: Final = Struct("<IHH16s")
 _ANSWER: Final = Struct("<II16s")
 _GUID: Final = Struct("<IHH")
-_ANSWER_BEGIN: Final = Struct("<HBBHBI")
+_ANSWER_BEGIN: Final = Struct("<II16sHBBHBI")
 
 PROTOCOL_VERSION: Final = 1
 MAX_VERSION: Final = 255
@@ -33,6 +33,14 @@ MAX_VERSION: Final = 255
 
 CONTEXT_BYTES: Final = 3
 """Bytes that tell a client of rntbd from one of HTTP."""
+
+
+class Addressee(msgspec.Struct, frozen=True, gc=False):
+    """The request that an answer is for. `activity`: a GUID in the order of bytes of the wire. `number`: given by the client."""
+
+    activity: bytes
+    number: int
+    replica_path: bytes
 
 
 class RequestHead(msgspec.Struct, frozen=True, gc=False):
@@ -46,6 +54,12 @@ class RequestHead(msgspec.Struct, frozen=True, gc=False):
     @property
     def has_payload(self) -> bool:
         return bool(self.tokens.get(ids.PAYLOAD_PRESENT))
+
+    @property
+    def addressee(self) -> Addressee:
+        number, path = self.tokens[ids.TRANSPORT_REQUEST_ID], self.tokens.get(ids.REPLICA_PATH_TOKEN)
+        assert isinstance(number, int)  # As `parse_request` has checked.
+        return Addressee(self.activity, number, path if isinstance(path, bytes) else b"")
 
 
 def begins_context(head: bytes) -> bool:
@@ -116,16 +130,14 @@ def build_context_answer(head: RequestHead, agent: bytes, version: bytes, idle_s
     return _ANSWER.pack(HEAD_BYTES + len(tokens), 200, head.activity) + tokens
 
 
-def build_answer(head: RequestHead, status: int, tokens: list[bytes], body: bytes) -> bytes:
+def build_answer(addressee: Addressee, status: int, tokens: bytes, body: bytes) -> bytes:
     """Build an answer. `tokens`: encoded, without those that every answer begins with."""
-    begin = _ANSWER_BEGIN.pack(
+    head = _ANSWER_BEGIN.pack(
+        _ANSWER_BEGIN.size + len(tokens), status, addressee.activity,
         ids.ANSWER_PAYLOAD_PRESENT, Kind.BYTE, bool(body),
-        ids.ANSWER_TRANSPORT_REQUEST_ID, Kind.ULONG, head.tokens[ids.TRANSPORT_REQUEST_ID],
+        ids.ANSWER_TRANSPORT_REQUEST_ID, Kind.ULONG, addressee.number,
     )  # fmt: skip
-    packed = b"".join(tokens)
-    size = HEAD_BYTES + len(begin) + len(packed)
-    payload = (LENGTH.pack(len(body)), body) if body else ()
-    return b"".join((_ANSWER.pack(size, status, head.activity), begin, packed, *payload))
+    return b"".join((head, tokens, LENGTH.pack(len(body)), body)) if body else head + tokens
 
 
 def format_activity(activity: bytes) -> bytes:

@@ -8,8 +8,6 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from mayflydb.frontends.cosmos.direct.tokens import Value
-
 REPLICAS: Final = 4
 """Replicas of each range. With fewer, clients look for the missing ones again and again."""
 
@@ -45,7 +43,7 @@ def parse(path: bytes) -> tuple[int, bytes] | None:
     return None if match is None else (int(match[1]), match[2])
 
 
-def range_of(path: Value | None) -> bytes:
+def range_of(path: bytes) -> bytes:
     """Return the id of the range that a replica's path names; the account's own for a path that names none."""
-    parsed = parse(path) if isinstance(path, bytes) else None
+    parsed = parse(path)
     return MASTER if parsed is None else parsed[1]

@@ -14,10 +14,16 @@ from mayflydb.http.messages import Request
 from mayflydb.model.errors import MayflyError
 
 
+def has_version(headers: Headers) -> bool:
+    """Return True if an answer names the version already."""
+    for name, _ in headers:  # noqa: SIM110 -- `any` with a generator takes three times as long.
+        if name == LSN:
+            return True
+    return False
+
+
 async def missing_headers(http: Request, response: Response, engine: Engine, resolver: NameResolver) -> Headers:
-    """Return the headers with the version that the container has reached, or the account; none if the answer has them."""
-    if any(name == LSN for name, _ in response.headers):
-        return []
+    """Return the headers with the version that the container has reached, or the account, for an answer without one."""
     # A client without a key learns nothing of a container.
     if response.status not in (401, 403):
         try:
