@@ -13,6 +13,15 @@ WORD = "clients"
 TITLES = ("Go", "Java", "Rust")
 SEED = "0"
 
+_MORE = {
+    "Java": """
+
+A client of Cosmos DB that is built by `new CosmosClientBuilder().endpoint(..).key(..).buildClient()` and nothing else works in
+direct mode. These checks run in it and in gateway mode: items, batches, bulk operations, stored procedures, queries over pages
+and across a split, the change feed and its processor, the TTL matrix to the second, 429, resource tokens, and the management of
+databases, containers and throughput. Consistency levels, preferred regions and Spring Data run in direct mode."""
+}
+
 
 def run(root: Path) -> int:
     """Runs the checks of every language that is found. 0: all passed."""
@@ -39,7 +48,7 @@ def _head(title: str) -> str:
     return (
         f"Checks below `tests/clients/{title.lower()}`, with the clients as published and their default settings,\n"
         "against a Mayfly in memory and on a virtual clock."
-    )
+    ) + _MORE.get(title, "")
 
 
 def _counts(client: dict[str, Any]) -> str:

@@ -29,22 +29,28 @@ def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, st
     """
     home = tmp_path_factory.mktemp("server")
     tls = _free_port()
-    with _served(home, "--ydb-port", "0", "--ydb-tls-port", str(tls)) as ready:
+    with _served(tmp_path_factory.getbasetemp(), home, "--ydb-port", "0", "--ydb-tls-port", str(tls)) as ready:
         yield _variables(ready, tls, home)
 
 
 @pytest.fixture(scope="module")
 def throttled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """MAYFLY_THROTTLED, the endpoint of a server that refuses what is over the throughput."""
-    with _served(tmp_path_factory.mktemp("throttled"), "--throttling") as ready:
-        yield {"MAYFLY_THROTTLED": ready["cosmos"]["endpoint"]}
+    """The endpoints of one more server: MAYFLY_THROTTLED, which refuses what is over the throughput, and MAYFLY_STRONG, whose
+    default consistency is Strong.
+    """
+    base = tmp_path_factory.getbasetemp()
+    with (
+        _served(base, tmp_path_factory.mktemp("throttled"), "--throttling") as throttled,
+        _served(base, tmp_path_factory.mktemp("strong"), "--consistency", "strong") as strong,
+    ):
+        yield {"MAYFLY_THROTTLED": _endpoint(throttled), "MAYFLY_STRONG": _endpoint(strong)}
 
 
 @contextmanager
-def _served(home: Path, *options: str) -> Iterator[dict[str, Any]]:
-    """Yield the ready document of a server."""
+def _served(data: Path, home: Path, *options: str) -> Iterator[dict[str, Any]]:
+    """Yield the ready document of a server. Servers with the same folder for `data` have certificates of the same CA."""
     log = home / "log"
-    with log.open("wb") as sink, _launch(home, sink, *options) as process:
+    with log.open("wb") as sink, _launch(data, home, sink, *options) as process:
         try:
             assert process.stdout is not None
             line = process.stdout.readline()
@@ -58,12 +64,17 @@ def _served(home: Path, *options: str) -> Iterator[dict[str, Any]]:
                 process.kill()
 
 
-def _launch(home: Path, log: Any, *more: str) -> subprocess.Popen[str]:
+def _launch(data: Path, home: Path, log: Any, *more: str) -> subprocess.Popen[str]:
     options = ["--memory", "--clock", "virtual", "--clock-start", START, "-p", "0", "--mongo-port", "0", *more]
     ours = {name: value for name, value in os.environ.items() if not name.startswith("MAYFLY_")}
-    places = {"XDG_DATA_HOME": str(home), "HOME": str(home), "PYTHONPATH": os.pathsep.join(sys.path)}
+    places = {"XDG_DATA_HOME": str(data / "data"), "HOME": str(home), "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", PROGRAM, "serve", "--ready-file", str(home / "ready.json"), *options]
     return subprocess.Popen(command, cwd=home, env=ours | places, stdout=subprocess.PIPE, stderr=log, text=True)
+
+
+def _endpoint(ready: dict[str, Any]) -> str:
+    """Return the address for TLS, which is on the port of HTTP."""
+    return str(ready["cosmos"]["endpoint"]).replace("http://127.0.0.1", "https://localhost")
 
 
 def _free_port() -> int:
@@ -81,7 +92,7 @@ def _variables(ready: dict[str, Any], ydb_tls_port: int, home: Path) -> dict[str
         subprocess.run(export, check=True, timeout=PATIENCE)
     return {
         "MAYFLY_COSMOS": plain,
-        "MAYFLY_COSMOS_TLS": plain.replace("http://127.0.0.1", "https://localhost"),
+        "MAYFLY_COSMOS_TLS": _endpoint(ready),
         "MAYFLY_KEY": ready["cosmos"]["key"],
         "MAYFLY_ADMIN": ready["admin"],
         "MAYFLY_MONGO": mongo,

@@ -33,7 +33,7 @@ JAVA = Language(
         "mongo": pinned("mongodb-driver-sync"),
         "ydb": pinned("ydb-sdk-query", "ydb-jdbc-driver"),
     },
-    least=245,
+    least=258,
 )
 
 

@@ -18,7 +18,9 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
+import java.util.EnumMap;
 import java.util.List;
+import java.util.Map;
 import java.util.TreeSet;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
@@ -28,7 +30,6 @@ import java.util.function.Consumer;
 import mayfly.Server;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
-import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.EnumSource;
@@ -165,17 +166,20 @@ class ChangeFeedTest extends CosmosTest {
 
     // --- processors ---------------------------------------------------------------------------------------------------
 
-    /** Processors insist on the bodies of what they write to leases. They are run in gateway mode. */
-    private static CosmosAsyncClient processing;
+    /** Processors insist on the bodies of what they write to leases. */
+    private static final Map<Flavour, CosmosAsyncClient> PROCESSING = new EnumMap<>(Flavour.class);
 
     @BeforeAll
     static void open() {
-        processing = Flavour.GATEWAY.builder().contentResponseOnWriteEnabled(true).buildAsyncClient();
+        for (Flavour flavour : Flavour.values()) {
+            PROCESSING.put(flavour, flavour.builder().contentResponseOnWriteEnabled(true).buildAsyncClient());
+        }
     }
 
     @AfterAll
     static void close() {
-        processing.close();
+        PROCESSING.values().forEach(CosmosAsyncClient::close);
+        PROCESSING.clear();
     }
 
     private static CosmosAsyncContainer async(Items items) {
@@ -189,15 +193,16 @@ class ChangeFeedTest extends CosmosTest {
 
     /** A processor of changes, with its default lease options. */
     private static ChangeFeedProcessor processor(
-            Items items, ChangeFeedProcessorOptions options,
+            Flavour flavour, Items items, ChangeFeedProcessorOptions options,
             BiFunction<ChangeFeedProcessorBuilder, Consumer<String>, ChangeFeedProcessorBuilder> handle,
             BlockingQueue<String> told) {
         CosmosContainerProperties leases = new CosmosContainerProperties(definition(null).getId(), "/id");
         asyncClient.getDatabase("shop").createContainer(leases).block();
+        var shop = PROCESSING.get(flavour).getDatabase("shop");
         var builder = new ChangeFeedProcessorBuilder()
                 .hostName("host")
-                .feedContainer(processing.getDatabase("shop").getContainer(items.properties().getId()))
-                .leaseContainer(processing.getDatabase("shop").getContainer(leases.getId()))
+                .feedContainer(shop.getContainer(items.properties().getId()))
+                .leaseContainer(shop.getContainer(leases.getId()))
                 .options(options);
         return handle.apply(builder, told::add).buildChangeFeedProcessor();
     }
@@ -224,11 +229,13 @@ class ChangeFeedTest extends CosmosTest {
         return item.get("id").textValue();
     }
 
-    @Test
-    void aProcessorOfLatestVersions() throws InterruptedException {
+    @ParameterizedTest
+    @EnumSource
+    void aProcessorOfLatestVersions(Flavour flavour) throws InterruptedException {
         Items items = create(Flavour.DIRECT, definition(null), SPREAD);
         var told = new LinkedBlockingQueue<String>();
         var processor = processor(
+                flavour,
                 items,
                 polling().setStartFromBeginning(true),
                 (builder, say) -> builder.handleLatestVersionChanges(rows -> rows.forEach(row -> {
@@ -249,11 +256,13 @@ class ChangeFeedTest extends CosmosTest {
         processor.stop().block();
     }
 
-    @Test
-    void aProcessorOfItems() throws InterruptedException {
+    @ParameterizedTest
+    @EnumSource
+    void aProcessorOfItems(Flavour flavour) throws InterruptedException {
         Items items = container(Flavour.DIRECT, null);
         var told = new LinkedBlockingQueue<String>();
         var processor = processor(
+                flavour,
                 items,
                 polling().setStartFromBeginning(true),
                 (builder, say) -> builder.handleChanges(rows -> rows.forEach(row -> say.accept(idOf(row)))),
@@ -269,11 +278,13 @@ class ChangeFeedTest extends CosmosTest {
         processor.stop().block();
     }
 
-    @Test
-    void aProcessorOfAllVersionsAndDeletes() throws InterruptedException {
+    @ParameterizedTest
+    @EnumSource
+    void aProcessorOfAllVersionsAndDeletes(Flavour flavour) throws InterruptedException {
         Items items = create(Flavour.DIRECT, remembering(-1));
         var told = new LinkedBlockingQueue<String>();
         var processor = processor(
+                flavour,
                 items,
                 polling(),
                 (builder, say) -> builder.handleAllVersionsAndDeletesChanges(

@@ -12,43 +12,43 @@ import com.azure.cosmos.models.CosmosItemResponse;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.time.Duration;
 import mayfly.Server;
-import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
 import reactor.core.publisher.Flux;
 
-/** Requests over the throughput, over http, on a server that refuses them. Its budgets are filled as the host's time passes. */
+/** Requests over the throughput, in both modes, on a server that refuses them. Its budgets are filled as the host's time passes. */
 class ThrottlingTest {
     private static final String TEXT = "x".repeat(20_000);
 
-    private static CosmosClientBuilder builder() {
-        return new CosmosClientBuilder()
-                .endpoint(Server.variable("MAYFLY_THROTTLED"))
-                .key(Server.variable("MAYFLY_KEY"))
-                .gatewayMode();
+    private static CosmosClientBuilder builder(CosmosTest.Flavour flavour) {
+        return flavour.builder().endpoint(Server.variable("MAYFLY_THROTTLED"));
     }
 
     /** Upserts items of some 24 RU each, all at once. */
-    private static Flux<CosmosItemResponse<ObjectNode>> upserts(CosmosAsyncClient client, int count) {
-        var items = client.getDatabase("busy").getContainer("c");
+    private static Flux<CosmosItemResponse<ObjectNode>> upserts(CosmosAsyncClient client, String database, int count) {
+        var items = client.getDatabase(database).getContainer("c");
         return Flux.range(0, count)
                 .flatMap(n -> items.upsertItem(CosmosTest.item("i" + n, "p").put("text", TEXT)), count);
     }
 
-    private static CosmosAsyncClient impatient() {
+    private static CosmosAsyncClient impatient(CosmosTest.Flavour flavour) {
         var never = new ThrottlingRetryOptions().setMaxRetryAttemptsOnThrottledRequests(0);
-        return builder().throttlingRetryOptions(never).buildAsyncClient();
+        return builder(flavour).throttlingRetryOptions(never).buildAsyncClient();
     }
 
-    @Test
-    void whatIsRefusedIsTriedAgain() {
-        try (var impatient = impatient(); var patient = builder().buildAsyncClient()) {
-            impatient.createDatabase("busy").block();
-            impatient.getDatabase("busy").createContainer("c", "/pk").block();
+    @ParameterizedTest
+    @EnumSource
+    void whatIsRefusedIsTriedAgain(CosmosTest.Flavour flavour) {
+        String database = "busy-" + flavour;
+        try (var impatient = impatient(flavour); var patient = builder(flavour).buildAsyncClient()) {
+            impatient.createDatabase(database).block();
+            impatient.getDatabase(database).createContainer("c", "/pk").block();
             var refusal = assertThrows(
-                    CosmosException.class, () -> upserts(impatient, 100).blockLast());
+                    CosmosException.class, () -> upserts(impatient, database, 100).blockLast());
             assertEquals(429, refusal.getStatusCode());
             assertEquals(3200, refusal.getSubStatusCode());
             assertTrue(refusal.getRetryAfterDuration().compareTo(Duration.ZERO) > 0);
-            upserts(patient, 3).doOnNext(answer -> assertEquals(2, answer.getStatusCode() / 100)).blockLast();
+            upserts(patient, database, 3).doOnNext(answer -> assertEquals(2, answer.getStatusCode() / 100)).blockLast();
         }
     }
 }
