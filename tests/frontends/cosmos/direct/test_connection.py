@@ -43,11 +43,13 @@ class Gate:
         self.left = asyncio.Event()
         self.at_once = self.most = 0
         self.bodies: list[bytes | str] = []
+        self.announced: list[bytes | None] = []
 
     async def answer(self, request: Request) -> Response:
         self.at_once += 1
         self.most = max(self.most, self.at_once)
         request.on_leave = self.left.set
+        self.announced.append(request.headers.get(b"content-length"))
         self.begun.release()
         try:
             if request.method != "GET" or request.path.endswith(b"/wait"):
@@ -128,7 +130,8 @@ def test_frames_in_pieces(tmp_path: Path, size: int) -> None:
         assert (await read(streams)).tokens[2] == "Mayfly"
         assert {await number(streams), await number(streams)} == {1, 2}
 
-    assert sorted(play(tmp_path, work).bodies) == [b"", b"x" * 50]
+    gate = play(tmp_path, work)
+    assert (sorted(gate.bodies), gate.announced) == ([b"", b"x" * 50], [b"50", None])
 
 
 def test_http_is_served_beside_it(tmp_path: Path) -> None:

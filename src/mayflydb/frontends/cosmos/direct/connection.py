@@ -15,9 +15,11 @@ import msgspec
 
 from mayflydb.frontends.cosmos.direct import answers, frames
 from mayflydb.frontends.cosmos.direct.frames import Addressee, RequestHead
-from mayflydb.frontends.cosmos.direct.requests import to_http
+from mayflydb.frontends.cosmos.direct.requests import Entry, to_http
+from mayflydb.frontends.cosmos.direct.shapes import KnownShapes
 from mayflydb.frontends.cosmos.direct.tokens import Malformed
 from mayflydb.frontends.cosmos.errors import ANSWERS
+from mayflydb.frontends.cosmos.headers import CONTENT_LENGTH
 from mayflydb.http.connection import MAX_UNREAD_BODY, HttpWork
 from mayflydb.http.messages import Request, Response
 from mayflydb.http.refusals import FAILED, OVERLOADED_ANSWER
@@ -52,11 +54,7 @@ def build_if_direct(head: bytes, work: HttpWork, deadline: float) -> Served | No
     return DirectConnection(work, asyncio.get_running_loop(), deadline)
 
 
-class Entry(msgspec.Struct, eq=False, gc=False):
-    """A request of a client, and what its answer takes over."""
-
-    addressee: Addressee
-    request: Request
+_SHAPES: Final = KnownShapes()
 
 
 class DirectConnection(OrderedConnection[Entry, Response, Entry]):
@@ -75,7 +73,7 @@ class DirectConnection(OrderedConnection[Entry, Response, Entry]):
         self._more = False  # What has arrived is not parsed, for the requests before it.
         self._receiving: Request | None = None  # Its payload has not arrived.
         self._unread_body = 0  # Bytes of the payload that are to come.
-        self._in_work: dict[Request, Entry] = {}
+        self._in_work: set[Request] = set()
         self._frames = 0  # Frames and payloads that are complete.
         self._timed: tuple[str, int] = ("", 0)  # That for which the deadline is set.
 
@@ -95,9 +93,12 @@ class DirectConnection(OrderedConnection[Entry, Response, Entry]):
     def data_received(self, data: bytes) -> None:
         if self._ended:
             return
-        self._buffer += data
-        if not self._more:
-            self._take()
+        if not self._buffer:
+            self._take(data)
+        else:
+            self._buffer += data
+            if not self._more:
+                self._take(self._buffer)
         self._throttle()
 
     def shutdown(self) -> None:
@@ -123,57 +124,60 @@ class DirectConnection(OrderedConnection[Entry, Response, Entry]):
 
     def _continue(self) -> None:
         self._continuing = None
-        self._take()
+        self._take(self._buffer)
         self._throttle()
 
-    def _take(self) -> None:
-        """Parse what has arrived, as far as there is room for requests, and begin to answer them."""
+    def _take(self, source: bytes | bytearray) -> None:
+        """Parse what has arrived, as far as there is room for requests, and begin to answer them. Keep the rest."""
         self._more = False
         allowance = MAX_ANSWERS_PER_TURN
         position = 0
         try:
             while not self._ended and not self._closing:
                 if not allowance or self._blocked or len(self._waiting) >= MAX_WAITING:
-                    self._more = position < len(self._buffer)
+                    self._more = position < len(source)
                     break
-                taken = self._take_one(position)
+                taken = self._take_one(source, position)
                 if taken is None:
                     break
                 position += taken
                 self._frames += self._receiving is None
                 allowance -= 1
-                self._advance()
+                self._begin_waiting()
         except Malformed as broken:
             log.debug("the connection of %s ends: %s", self.address, broken)
-            self._end_broken()
-        del self._buffer[:position]
+            # Nothing more is answered: where the next frame would begin is not known. Requests in work lose their client.
+            position = len(source)
+            self._end()
+        if source is self._buffer:
+            del self._buffer[:position]
+        else:
+            self._buffer += source[position:]
         self._set_deadline()
         if self._more and not allowance:
             self._continue_later()
 
-    def _take_one(self, position: int) -> int | None:
+    def _take_one(self, source: bytes | bytearray, position: int) -> int | None:
         """Take the next frame, or a part of the payload that is under way. Return its bytes; None if they have not arrived."""
-        buffer = self._buffer
         if self._receiving is not None:
-            return self._take_payload(self._receiving, position)
-        size = frames.frame_size(buffer, position)
-        if size is None or len(buffer) - position < size:
+            return self._take_payload(self._receiving, source, position)
+        size = frames.frame_size(source, position)
+        if size is None or len(source) - position < size:
             return None
-        head = frames.parse_request(bytes(buffer[position : position + size]))
+        frame = bytes(source[position : position + size])
         if not self._opened:
-            self._open(head)
+            self._open(frames.parse_request(frame))
             return size
-        if frames.is_context(head):
-            raise Malformed("a connection is opened twice")
-        if not head.has_payload:
-            self._begin(head, 0)
-            return size
-        payload = frames.payload_size(buffer, position + size)
-        if payload is None:
-            return None
-        self._unread_body = payload
-        self._begin(head, payload)
-        return size + frames.LENGTH.size
+        entry = _SHAPES.translate(frame) or _translate(frame)
+        payload = 0
+        if entry.has_payload:
+            announced = frames.payload_size(source, position + size)
+            if announced is None:
+                return None
+            payload = announced
+            size += frames.LENGTH.size
+        self._begin(entry, payload)
+        return size
 
     def _open(self, head: RequestHead) -> None:
         if not frames.is_context(head):
@@ -181,23 +185,23 @@ class DirectConnection(OrderedConnection[Entry, Response, Entry]):
         self._write(frames.build_context_answer(head, AGENT, VERSION, IDLE_SECONDS))
         self._opened = True
 
-    def _begin(self, head: RequestHead, payload: int) -> None:
+    def _begin(self, entry: Entry, payload: int) -> None:
         """Queue a request whose payload is to come."""
-        try:
-            request = to_http(head, payload)
-        except MayflyError as error:
-            request = _build_sink()
-            self._refuse(head.addressee, error)
+        request = entry.request
+        if entry.refusal is not None:
+            self._refuse(entry.addressee, entry.refusal)
         else:
+            if entry.has_payload:
+                request.headers[CONTENT_LENGTH] = b"%d" % payload
             request.peer = self
-            self._waiting.append(Entry(head.addressee, request))
+            self._waiting.append(entry)
         if payload:
-            self._receiving = request
+            self._receiving, self._unread_body = request, payload
         else:
             request.end()
 
-    def _take_payload(self, request: Request, position: int) -> int | None:
-        part = bytes(self._buffer[position : position + min(self._unread_body, MAX_UNREAD_BODY)])
+    def _take_payload(self, request: Request, source: bytes | bytearray, position: int) -> int | None:
+        part = bytes(source[position : position + min(self._unread_body, MAX_UNREAD_BODY)])
         if not part:
             return None
         self._unread_body -= len(part)
@@ -241,24 +245,25 @@ class DirectConnection(OrderedConnection[Entry, Response, Entry]):
             self._set_paused(full)
             self._set_deadline()
 
-    def _end_broken(self) -> None:
-        """Answer nothing more: where the next frame would begin is not known. Requests in work lose their client."""
-        self._buffer.clear()
-        self._end()
-
     # --- out -------------------------------------------------------------------------------------------------------------
 
     def _advance(self) -> None:
-        while self._waiting and len(self._in_work) < MAX_IN_WORK and not (self._blocked or self._ended):
-            entry = self._waiting.popleft()
-            request = entry.request
-            self._in_work[request] = entry
-            if not request.ended:
-                request.wanted = self._on_body_wanted
-            self._run(entry, self._handler(request))
+        self._begin_waiting()
+        self._set_deadline()
         if self._more and not self._blocked and len(self._waiting) < MAX_WAITING:
             self._continue_later()
         self._end_if_done()
+
+    def _begin_waiting(self) -> None:
+        """Begin to answer the requests for which there is room."""
+        waiting, in_work = self._waiting, self._in_work
+        while waiting and len(in_work) < MAX_IN_WORK and not (self._blocked or self._ended):
+            entry = waiting.popleft()
+            request = entry.request
+            in_work.add(request)
+            if not request.ended:
+                request.wanted = self._on_body_wanted
+            self._run(entry, self._handler(request))
 
     def _end_if_done(self) -> None:
         if self._closing and not self._ended and not self._in_work and not self._waiting:
@@ -303,7 +308,7 @@ class DirectConnection(OrderedConnection[Entry, Response, Entry]):
 
     def _respond(self, request: Entry, answer: Response) -> None:
         arrived = request.request
-        self._in_work.pop(arrived, None)
+        self._in_work.discard(arrived)
         if arrived.charged:
             self._charge(self._charged - arrived.charged)
             arrived.charged = 0
@@ -318,8 +323,6 @@ class DirectConnection(OrderedConnection[Entry, Response, Entry]):
                 return
             answer = OVERLOADED_ANSWER
         self._send(request.addressee, answer)
-        self._set_deadline()
-        self._end_if_done()
 
     def _send(self, addressee: Addressee, answer: Response) -> None:
         try:
@@ -363,6 +366,19 @@ class DirectConnection(OrderedConnection[Entry, Response, Entry]):
             self._timer = self._loop.call_at(
                 min(self._expires, now + self._limits.deadlines.head), self._check_deadline
             )
+
+
+def _translate(frame: bytes) -> Entry:
+    """Translate a request whose shape is not known. Malformed if the frame is no request."""
+    head = frames.parse_request(frame)
+    if frames.is_context(head):
+        raise Malformed("a connection is opened twice")
+    try:
+        request = to_http(head)
+    except MayflyError as error:
+        return Entry(head.addressee, _build_sink(), head.has_payload, error)
+    _SHAPES.learn(frame, head, request)
+    return Entry(head.addressee, request, head.has_payload)
 
 
 def _build_sink() -> Request:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from binascii import b2a_base64
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Final
 from urllib.parse import quote_from_bytes
 
 import msgspec
 
 from mayflydb.frontends.cosmos.direct import ids
-from mayflydb.frontends.cosmos.direct.frames import RequestHead, format_activity
+from mayflydb.frontends.cosmos.direct.frames import Addressee, RequestHead, format_activity
 from mayflydb.frontends.cosmos.direct.tokens import Value
 from mayflydb.frontends.cosmos.headers import (
     A_IM,
@@ -23,7 +24,6 @@ from mayflydb.frontends.cosmos.headers import (
     COLLECTION_RID,
     CONSISTENCY_LEVEL,
     CONTENT_FORMAT,
-    CONTENT_LENGTH,
     CONTENT_TYPE,
     CONTINUATION,
     END_EPK,
@@ -56,7 +56,7 @@ from mayflydb.frontends.cosmos.headers import (
     SUPPORTED_FORMATS,
 )
 from mayflydb.http.messages import Request
-from mayflydb.model.errors import BadRequest, Unsupported
+from mayflydb.model.errors import BadRequest, MayflyError, Unsupported
 
 SCHEME: Final = "rntbd"
 """The scheme of requests that came in direct mode. Clients use it over TLS alone."""
@@ -66,6 +66,15 @@ MAX_NAME: Final = 4096
 """Bytes of a name. The longest ids have 1,023 characters; to escape a whole frame would hold the event loop."""
 
 _UNESCAPED: Final = re.compile(rb"[A-Za-z0-9_.~+=-]+")
+
+
+class Entry(msgspec.Struct, eq=False, gc=False):
+    """A request, to whom its answer goes, and whether a payload follows. `refusal`: the error that it is answered with."""
+
+    addressee: Addressee
+    request: Request
+    has_payload: bool
+    refusal: MayflyError | None = None
 
 
 class Operation(msgspec.Struct, frozen=True):
@@ -119,7 +128,8 @@ OF_ACCOUNT: Final = frozenset({ids.DATABASE, ids.COLLECTION, ids.USER, ids.PERMI
 """Resources that clients read from the account's own partition, and always with the level Strong, which every read here has."""
 
 
-def _text(value: Value) -> bytes:
+def copy_text(value: Value) -> bytes:
+    """Return a text. BadRequest for a number."""
     if not isinstance(value, bytes):
         raise BadRequest("A token of the request is a number where a text is expected.")
     return value
@@ -171,31 +181,31 @@ def _choice(name: str, *values: bytes) -> Callable[[Value], bytes]:
 
 
 CARRIED: Final[Mapping[int, tuple[bytes, Callable[[Value], bytes]]]] = {
-    ids.AUTHORIZATION_TOKEN: (AUTHORIZATION, _text),
-    ids.DATE_TOKEN: (MS_DATE, _text),
+    ids.AUTHORIZATION_TOKEN: (AUTHORIZATION, copy_text),
+    ids.DATE_TOKEN: (MS_DATE, copy_text),
     ids.PAGE_SIZE: (MAX_ITEM_COUNT, _signed_number),
-    ids.SESSION: (SESSION_TOKEN, _text),
-    ids.CONTINUATION_TOKEN: (CONTINUATION, _text),
+    ids.SESSION: (SESSION_TOKEN, copy_text),
+    ids.CONTINUATION_TOKEN: (CONTINUATION, copy_text),
     ids.INDEXING: (INDEXING_DIRECTIVE, _choice("indexing directive", b"Default", b"Include", b"Exclude")),
-    ids.PRE_TRIGGER: (PRE_TRIGGER_INCLUDE, _text),
-    ids.POST_TRIGGER: (POST_TRIGGER_INCLUDE, _text),
-    ids.REPLICA_PATH_TOKEN: (REPLICA_PATH, _text),
+    ids.PRE_TRIGGER: (PRE_TRIGGER_INCLUDE, copy_text),
+    ids.POST_TRIGGER: (POST_TRIGGER_INCLUDE, copy_text),
+    ids.REPLICA_PATH_TOKEN: (REPLICA_PATH, copy_text),
     ids.RESOURCE_TOKEN_EXPIRY: (EXPIRY_SECONDS, _number),
-    ids.PARTITION_KEY_TOKEN: (PARTITION_KEY, _text),
-    ids.RANGE_ID: (PARTITION_KEY_RANGE_ID, _text),
-    ids.COLLECTION_RID_TOKEN: (COLLECTION_RID, _text),
+    ids.PARTITION_KEY_TOKEN: (PARTITION_KEY, copy_text),
+    ids.RANGE_ID: (PARTITION_KEY_RANGE_ID, copy_text),
+    ids.COLLECTION_RID_TOKEN: (COLLECTION_RID, copy_text),
     ids.SCRIPT_LOGGING: (SCRIPT_ENABLE_LOGGING, _flag),
-    ids.A_IM_TOKEN: (A_IM, _text),
+    ids.A_IM_TOKEN: (A_IM, copy_text),
     ids.QUOTA_INFO: (POPULATE_QUOTA_INFO, _flag),
     ids.QUERY_METRICS_WANTED: (POPULATE_QUERY_METRICS, _flag),
     ids.PARTITION_STATISTICS: (POPULATE_PARTITION_STATISTICS, _flag),
-    ids.MODIFIED_SINCE: (IF_MODIFIED_SINCE, _text),
+    ids.MODIFIED_SINCE: (IF_MODIFIED_SINCE, copy_text),
     ids.IS_ATOMIC: (BATCH_ATOMIC, _flag),
     ids.CONTINUES_ON_ERROR: (BATCH_CONTINUE_ON_ERROR, _flag),
     ids.RETURN_PREFERENCE: (PREFER, _preference),
-    ids.INTENDED_COLLECTION_RID: (INTENDED_RID, _text),
+    ids.INTENDED_COLLECTION_RID: (INTENDED_RID, copy_text),
     ids.INDEX_METRICS: (POPULATE_INDEX_METRICS, _flag),
-    ids.FEED_WIRE_FORMAT: (CHANGE_FEED_WIRE_FORMAT, _text),
+    ids.FEED_WIRE_FORMAT: (CHANGE_FEED_WIRE_FORMAT, copy_text),
     ids.INDEX_METRICS_V2: (POPULATE_INDEX_METRICS_V2, _flag),
     ids.CONTENT_FORMAT_TOKEN: (CONTENT_FORMAT, _choice("content serialization format", *_FORMATS)),
     ids.SUPPORTED_FORMATS_TOKEN: (SUPPORTED_FORMATS, _formats),
@@ -209,7 +219,7 @@ REFUSED: Final[Mapping[int, str]] = {
 }
 """Tokens whose meaning would be lost in silence."""
 
-_DEPENDENT: Final = frozenset(
+DEPENDENT: Final = frozenset(
     {ids.MATCH, ids.CONSISTENCY, ids.START_EPK_TOKEN, ids.END_EPK_TOKEN, ids.DIRECTION, *REFUSED}
 )
 """Tokens whose meaning depends on the operation or on other tokens."""
@@ -220,8 +230,8 @@ _LEVEL: Final = _choice(
 _REVERSE, _RAW_EPK = 2, 2
 
 
-def to_http(head: RequestHead, body_size: int) -> Request:
-    """Translate a request whose body of `body_size` bytes is still to come.
+def to_http(head: RequestHead) -> Request:
+    """Translate a request, but for the length of its body.
 
     BadRequest for a request without the names that it needs, Unsupported for an operation or a token that is not known here.
     """
@@ -239,25 +249,28 @@ def to_http(head: RequestHead, body_size: int) -> Request:
         carried = CARRIED.get(id)
         if carried is not None:
             headers[carried[0]] = carried[1](value)
-    if not _DEPENDENT.isdisjoint(tokens):
+    if not DEPENDENT.isdisjoint(tokens):
         _add_dependent_headers(head, headers)
-    if head.has_payload:
-        headers[CONTENT_LENGTH] = b"%d" % body_size
-    return Request(operation.method, _build_path(place, operation.on_feed, tokens), headers, scheme=SCHEME)
+    names = _names_of(place[: len(place) - operation.on_feed], tokens)
+    return Request(operation.method, build_path(head.resource, operation.on_feed, names), headers, scheme=SCHEME)
+
+
+def name_match_header(operation: int) -> bytes:
+    """Return the header that the etag in a request of this operation becomes."""
+    return IF_NONE_MATCH if operation in (ids.READ, ids.READ_FEED) else IF_MATCH
 
 
 def _add_dependent_headers(head: RequestHead, headers: dict[bytes, bytes]) -> None:
     """Add the headers of tokens whose meaning depends on the operation or on other tokens."""
     tokens = head.tokens
     if (match := tokens.get(ids.MATCH)) is not None:
-        reads = head.operation in (ids.READ, ids.READ_FEED)
-        headers[IF_NONE_MATCH if reads else IF_MATCH] = _text(match)
+        headers[name_match_header(head.operation)] = copy_text(match)
     if (level := tokens.get(ids.CONSISTENCY)) is not None and head.resource not in OF_ACCOUNT:
         headers[CONSISTENCY_LEVEL] = _LEVEL(level)
     raw = tokens.get(ids.FEED_KEY_TYPE) == _RAW_EPK
     for id, name in ((ids.START_EPK_TOKEN, START_EPK), (ids.END_EPK_TOKEN, END_EPK)):
         if (bound := tokens.get(id)) is not None:
-            headers[name] = _text(bound).hex().upper().encode() if raw else _text(bound)
+            headers[name] = copy_text(bound).hex().upper().encode() if raw else copy_text(bound)
     for id, meaning in REFUSED.items():
         if id in tokens:
             raise Unsupported(f"The token {meaning}, is not supported by Mayfly.")
@@ -265,27 +278,36 @@ def _add_dependent_headers(head: RequestHead, headers: dict[bytes, bytes]) -> No
         raise Unsupported("Feeds in reverse order (EnumerationDirection) are not supported by Mayfly.")
 
 
-def _build_path(place: tuple[tuple[bytes, int], ...], on_feed: bool, tokens: Mapping[int, Value]) -> bytes:
-    named = len(place) - on_feed
-    names = [tokens.get(token) for _, token in place[:named]]
-    if names and names[0] is None:
-        names = list(_names_of_rid(tokens.get(ids.RESOURCE_ID), named))
-    path = b""
-    for (word, _), name in zip(place, names, strict=False):
-        if not isinstance(name, bytes) or not name:
-            raise BadRequest(f"The request does not name its resource below '{word.decode()}'.")
-        if len(name) > MAX_NAME:
-            raise BadRequest(f"The request names a resource below '{word.decode()}' with more than {MAX_NAME} bytes.")
-        path += b"/%b/%b" % (word, _escape(name))
-    return b"%b/%b" % (path, place[-1][0]) if on_feed else path
+def _names_of(place: tuple[tuple[bytes, int], ...], tokens: Mapping[int, Value]) -> tuple[Value | None, ...]:
+    names = [tokens.get(token) for _, token in place]
+    return _names_of_rid(tokens.get(ids.RESOURCE_ID), len(names)) if names and names[0] is None else tuple(names)
 
 
-def _names_of_rid(rid: Value | None, count: int) -> list[bytes]:
+def build_path(resource: int, on_feed: bool, names: tuple[Value | None, ...]) -> bytes:
+    """Return the path of a resource, or of a feed below its names. BadRequest for a name that is missing or too long."""
+    if on_feed:
+        return _build_feed_path(resource, names)
+    feed, name = _build_feed_path(resource, names[:-1]), names[-1]
+    return b"%b/%b" % (feed, _escape(PLACES[resource][len(names) - 1][0], name))
+
+
+@lru_cache(maxsize=256)
+def _build_feed_path(resource: int, names: tuple[Value | None, ...]) -> bytes:
+    place = PLACES[resource]
+    path = b"".join([b"/%b/%b" % (word, _escape(word, name)) for (word, _), name in zip(place, names, strict=False)])
+    return b"%b/%b" % (path, place[len(names)][0])
+
+
+def _names_of_rid(rid: Value | None, count: int) -> tuple[bytes, ...]:
     """Return the rids on the path to the resource of a binary rid."""
     if not isinstance(rid, bytes) or not count or len(rid) < _RID_BYTES[count - 1]:
         raise BadRequest("The request names its resource neither by names nor by a rid.")
-    return [b2a_base64(rid[:size], newline=False).replace(b"/", b"-") for size in _RID_BYTES[:count]]
+    return tuple(b2a_base64(rid[:size], newline=False).replace(b"/", b"-") for size in _RID_BYTES[:count])
 
 
-def _escape(name: bytes) -> bytes:
+def _escape(word: bytes, name: Value | None) -> bytes:
+    if not isinstance(name, bytes) or not name:
+        raise BadRequest(f"The request does not name its resource below '{word.decode()}'.")
+    if len(name) > MAX_NAME:
+        raise BadRequest(f"The request names a resource below '{word.decode()}' with more than {MAX_NAME} bytes.")
     return name if _UNESCAPED.fullmatch(name) else quote_from_bytes(name, safe="").encode()

@@ -54,6 +54,7 @@ _FIXED: Final[dict[int, Struct]] = {
     Kind.FLOAT: Struct("<f"),
     Kind.DOUBLE: Struct("<d"),
 }
+_SIZES: Final[dict[int, int]] = {kind: form.size for kind, form in _FIXED.items()} | {Kind.INVALID: 0}
 _LENGTHS: Final[dict[int, Struct]] = {
     Kind.SMALL_STRING: Struct("<B"),
     Kind.STRING: Struct("<H"),
@@ -64,36 +65,47 @@ _LENGTHS: Final[dict[int, Struct]] = {
 }
 
 
-def decode(data: bytes, position: int = 0) -> dict[int, Value]:
-    """Return the tokens from `position` to the end of `data` by their ids; of a repeated one the last.
+def scan(data: bytes, position: int = 0) -> list[tuple[int, int, int, int]]:
+    """Return id, type, and the begin and end of the value of each token from `position` to the end of `data`.
 
-    Texts stay bytes. Malformed for a type that does not exist, a value that is cut off, or more than MAX_TOKENS tokens.
+    Tokens without a value are left out. Malformed for a type that does not exist, a value that is cut off, or MAX_TOKENS tokens.
     """
-    tokens: dict[int, Value] = {}
+    found: list[tuple[int, int, int, int]] = []
     end = len(data)
     room = MAX_TOKENS
     try:
         while position < end:
             id, kind = _HEAD.unpack_from(data, position)
             position += 3
-            fixed = _FIXED.get(kind)
-            if fixed is not None:
-                (tokens[id],) = fixed.unpack_from(data, position)
-                position += fixed.size
-            elif kind in _LENGTHS:
-                length = _LENGTHS[kind]
+            size = _SIZES.get(kind)
+            if size is None:
+                length = _LENGTHS.get(kind)
+                if length is None:
+                    raise Malformed(f"token {id:#06x} has the type {kind:#04x}, which does not exist")
                 (size,) = length.unpack_from(data, position)
-                position += length.size + size
-                if position > end:
-                    raise Malformed(f"token {id:#06x} has {size} bytes, and the frame ends before")
-                tokens[id] = data[position - size : position]
-            elif kind != Kind.INVALID:
-                raise Malformed(f"token {id:#06x} has the type {kind:#04x}, which does not exist")
+                position += length.size
+            if position + size > end:
+                raise Malformed(f"token {id:#06x} has {size} bytes, and the frame ends before")
+            if kind != Kind.INVALID:
+                found.append((id, kind, position, position + size))
+            position += size
             room -= 1
             if not room:
                 raise Malformed(f"a frame has more than {MAX_TOKENS - 1} tokens")
     except struct.error:
         raise Malformed("the last token of a frame is cut off") from None
+    return found
+
+
+def decode(data: bytes, position: int = 0) -> dict[int, Value]:
+    """Return the tokens from `position` to the end of `data` by their ids; of a repeated one the last.
+
+    Texts stay bytes. Malformed: see `scan`.
+    """
+    tokens: dict[int, Value] = {}
+    for id, kind, begin, end in scan(data, position):
+        fixed = _FIXED.get(kind)
+        tokens[id] = data[begin:end] if fixed is None else fixed.unpack_from(data, begin)[0]
     return tokens
 
 
