@@ -25,13 +25,14 @@ MAYFLY = (sys.executable, "-c", "from mayflydb.cli.main import main; main()")
 
 class Running(msgspec.Struct, frozen=True):
     """A server that answers on 127.0.0.1. `pid` is its own, whatever it was started through; `mongo`, `ydb`: where MongoDB's
-    clients and YDB's find it, if they do."""
+    clients and YDB's find it, if they do; `plain`: the port of Cosmos DB's direct mode without TLS, if there is one."""
 
     pid: int
     port: int
     process: Any
     mongo: str = ""
     ydb: str = ""
+    plain: int = 0
 
     @property
     def url(self) -> str:
@@ -73,7 +74,8 @@ def script(path: Path, *arguments: str) -> Iterator[Running]:
     with _started([sys.executable, str(path), *arguments]) as process:
         ready = json.loads(_line(process))
         try:
-            yield Running(ready["pid"], ready["port"], process, ready.get("mongo", ""), ready.get("ydb", ""))
+            mongo, ydb, plain = ready.get("mongo", ""), ready.get("ydb", ""), ready.get("plain", 0)
+            yield Running(ready["pid"], ready["port"], process, mongo, ydb, plain)
         finally:
             process.stdin.close()
             process.wait(PATIENCE)

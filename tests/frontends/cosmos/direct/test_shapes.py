@@ -113,6 +113,19 @@ def test_shapes_are_limited() -> None:
     assert shapes.translate(of_size(MAX_SIZES + PATIENCE - 1)) is not None
 
 
+def test_two_shapes_of_one_size() -> None:
+    shapes = KnownShapes()
+    frames_of = [frame(3, 3, READ + token(0x2B, 8, "x" * size) + token(5, 8, "x" * (9 - size))) for size in range(3)]
+    for each in frames_of[:2]:
+        learn(shapes, each)
+    for each in [*frames_of[:2], frames_of[1], frames_of[0]]:
+        assert meaning(shapes, each) == by_tables(each)
+    assert shapes.translate(frames_of[2]) is None
+    for _ in range(PATIENCE):
+        learn(shapes, frames_of[2])
+    assert [meaning(shapes, each) is None for each in frames_of] == [False, True, False]
+
+
 def test_frames_in_any_form(chance: random.Random) -> None:
     shapes = KnownShapes()
     known = 0

@@ -32,8 +32,8 @@ from mayflydb.http.messages import Request
 MAX_FRAME: Final = 2048
 """Bytes of the longest frame whose shape is kept."""
 
-MAX_SIZES, MAX_PER_SIZE = 512, 2
-"""Shapes that are kept: sizes of frames, and shapes of one size."""
+MAX_SIZES: Final = 512
+"""Sizes of frames whose shapes are kept: two of each size, the one that was used last first."""
 
 PATIENCE: Final = 16
 """Frames of unknown shapes for each shape that takes the place of another: to learn one takes longer than to translate."""
@@ -141,11 +141,17 @@ class KnownShapes:
 
     def translate(self, frame: bytes) -> Entry | None:
         """Translate a frame of a known shape; None for any other."""
-        for shape in self._shapes.get(frame[:KEY_BYTES], ()):
-            entry = shape.translate(frame)
+        key = frame[:KEY_BYTES]
+        known = self._shapes.get(key)
+        if known is None:
+            return None
+        entry = known[0].translate(frame)
+        if entry is None and len(known) > 1:
+            entry = known[1].translate(frame)
             if entry is not None:
-                return entry
-        return None
+                # The next frame probably has the same shape.
+                self._shapes[key] = known[::-1]
+        return entry
 
     def learn(self, frame: bytes, head: RequestHead, request: Request) -> None:
         """Keep the shape of a frame, if it is one of items, and of those that repeat."""
@@ -158,7 +164,7 @@ class KnownShapes:
             return
         key = frame[:KEY_BYTES]
         known = self._shapes.get(key, ())
-        if len(known) == MAX_PER_SIZE or len(self._shapes) == MAX_SIZES:
+        if len(known) > 1 or len(self._shapes) == MAX_SIZES:
             self._passed_over += 1
             if self._passed_over % PATIENCE:
                 return
@@ -167,4 +173,4 @@ class KnownShapes:
             return
         if not known and len(self._shapes) == MAX_SIZES:
             del self._shapes[next(iter(self._shapes))]
-        self._shapes[key] = (*known[1 - MAX_PER_SIZE :], Shape(layout, frame, head, request))
+        self._shapes[key] = (Shape(layout, frame, head, request), *known[:1])
