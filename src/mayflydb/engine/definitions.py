@@ -21,7 +21,7 @@ from mayflydb.engine.catalog import (
 from mayflydb.engine.catalog_changes import CatalogTransaction, below, companions_of
 from mayflydb.engine.ordered_histories import NoteOf, begin_history, build_note, is_ordered, keep_histories
 from mayflydb.engine.reads import Steps
-from mayflydb.expiry.rules import Rule, with_notice
+from mayflydb.expiry.rules import Rule, with_notice, without_stamps
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Kind, Version
@@ -241,11 +241,11 @@ def _number_rules(before: tuple[Rule, ...], after: Definition, now: Instant | No
     Events name rules by version, so each of several new rules has its own; the highest is the definition's. `now`: the instant of
     the change; None: the container is new.
     """
-    known = {_plain(rule): rule for rule in before}
+    known = {without_stamps(rule): rule for rule in before}
     version = after.version - 1
     rules: list[Rule] = []
     for rule in after.rules:
-        kept = known.get(_plain(rule))
+        kept = known.get(without_stamps(rule))
         if kept is None:
             version += 1
             kept = msgspec.structs.replace(rule, version=version, since=now)
@@ -261,7 +261,3 @@ def _release(before: tuple[Rule, ...], after: Definition) -> Definition:
 def _distinct(definition: Definition) -> Definition:
     """Number the rules of a new definition if there are several."""
     return _number_rules((), definition, None) if len(definition.rules) > 1 else definition
-
-
-def _plain(rule: Rule) -> Rule:
-    return msgspec.structs.replace(rule, version=0, not_before=None, since=None)

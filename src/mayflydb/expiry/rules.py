@@ -40,6 +40,11 @@ class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
             raise ValueError("a rule of a slot has a span, and no own ttl counts under it")
 
 
+def without_stamps(rule: Rule) -> Rule:
+    """Return the rule as its constructor makes it, without the fields that the catalogue sets when a change brings a rule."""
+    return msgspec.structs.replace(rule, version=0, not_before=None, since=None)
+
+
 def default_rule(after: int | None) -> Rule:
     """Build the rule of a container whose records may have an own ttl. `after`: seconds for records without one; None: no end."""
     return Rule("default", after, overrides=True, hides=True)

@@ -24,7 +24,7 @@ from mayflydb.engine.building import Choose, IndexRequest
 from mayflydb.engine.catalog import Definition, Index, Node
 from mayflydb.engine.dates import with_slot, without_slot
 from mayflydb.engine.engine import Engine, Scope
-from mayflydb.expiry.rules import Rule
+from mayflydb.expiry.rules import Rule, without_stamps
 from mayflydb.frontends.mongo.collections import (
     Collection,
     Collections,
@@ -381,7 +381,7 @@ class Indexing:
         slots = slots_of(definition)
         missing = any(index.number not in slots for index in expiring_indexes(definition, collection.contract))
         rules = apply_rules(definition, collection.contract).rules
-        if missing or rules != _without_notice(definition.rules):
+        if missing or rules != tuple(map(without_stamps, definition.rules)):
             await self._install_rules(collection, now, None)
 
 
@@ -419,11 +419,6 @@ def _with_spec(index: Index, before: IndexSpec, document: str) -> Index:
     if index.spec is None or parse_index(index).spec != before:
         return index
     return msgspec.structs.replace(index, spec={**index.spec, "document": document})
-
-
-def _without_notice(rules: Sequence[Rule]) -> tuple[Rule, ...]:
-    """Return the rules as their constructors make them: version and `not_before` belong to the stored rules alone."""
-    return tuple(msgspec.structs.replace(rule, version=0, not_before=None) for rule in rules)
 
 
 def _with_body(definition: Definition, **fields: Any) -> Definition:

@@ -134,6 +134,22 @@ def test_another_default_holds_from_the_next_start_on(place: Any) -> None:
     assert next_run(place, place.now) == 29 * MINUTE
 
 
+def test_changes_that_keep_the_rule_keep_the_definition(place: Any) -> None:
+    made(place, TIMED, 0)
+    alter = place.schemes.alter
+    place.run(alter("/local/t", AlterSpec(ttl=TtlSpec("n", 5, "SECONDS")), place.now))
+
+    def stored() -> Any:
+        return place.run(place.schemes.get_table("/local/t")).node.definition
+
+    before = stored()
+    place.now += 10 * MINUTE
+    place.again()
+    assert stored() == before
+    place.run(alter("/local/t", AlterSpec(ttl=TtlSpec("n", 5, "SECONDS")), place.now))
+    assert (stored().rules, stored().schedule) == (before.rules, before.schedule)
+
+
 # --- copies ----------------------------------------------------------------------------------------------------------
 
 

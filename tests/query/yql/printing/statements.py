@@ -31,9 +31,15 @@ from query.yql.printing.type_names import type_name
 def statement(node: Statement) -> str:
     """Format a statement without the semicolon."""
     if isinstance(node, (Select, Values, Compound, QuerySource)):
-        return query(node)
+        return _standing_alone(node)
     written: str = _WRITERS[node.__class__](node)
     return written
+
+
+def _standing_alone(node: Query) -> str:
+    """Format a query that is a statement: a parameter at its beginning would begin `$a = value`."""
+    text = query(node)
+    return f"({text})" if text.startswith("$") else text
 
 
 def _pragma(node: Pragma) -> str:
@@ -113,7 +119,7 @@ _WRITERS: Final[dict[type[Any], Callable[[Any], str]]] = {
     Update: _update,
     Delete: _delete,
     Commit: lambda node: "ROLLBACK" if node.rollback else "COMMIT",
-    Discard: lambda node: f"DISCARD {query(node.query)}",
+    Discard: lambda node: f"DISCARD {_standing_alone(node.query)}",
     Action: _action,
     Do: _do,
     EvaluateIf: _if,

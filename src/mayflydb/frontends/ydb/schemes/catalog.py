@@ -12,6 +12,7 @@ from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.catalog_changes import CatalogTransaction
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.reads import Steps
+from mayflydb.expiry.rules import without_stamps
 from mayflydb.frontends.ydb.schemes import paths, tree
 from mayflydb.frontends.ydb.schemes.builds import Builds
 from mayflydb.frontends.ydb.schemes.definitions import TtlPolicy, alter_definition, new_table, with_rule
@@ -268,5 +269,4 @@ class Schemes(Lookup):
 
 def _without_stamps(definition: Definition) -> Definition:
     """Return a definition without the fields that changes of rules set."""
-    rules = tuple(msgspec.structs.replace(rule, version=0, not_before=None) for rule in definition.rules)
-    return msgspec.structs.replace(definition, rules=rules)
+    return msgspec.structs.replace(definition, rules=tuple(map(without_stamps, definition.rules)))

@@ -11,6 +11,7 @@ from mayflydb.engine.building import add_indexes
 from mayflydb.engine.catalog import Definition, Index, Node, Slot, next_number
 from mayflydb.engine.dates import with_slot, without_slot
 from mayflydb.expiry.passes import TICK, end_schedule, following
+from mayflydb.expiry.rules import without_stamps
 from mayflydb.frontends.ydb.schemes.columns import (
     MAX_COLUMNS,
     check_columns,
@@ -122,7 +123,7 @@ def with_rule(definition: Definition, policy: TtlPolicy, now: Instant) -> Defini
     interval = policy.run_interval if body.ttl.run_interval is None else body.ttl.run_interval * SECOND
     # Runs of a table begin at full ticks, at least an interval apart, even across RESET and SET of its TTL.
     schedule = following(before, interval, now, policy.tick)
-    same = [msgspec.structs.replace(each, version=0, not_before=None) for each in definition.rules] == [rule]
+    same = [without_stamps(each) for each in definition.rules] == [rule]
     if same and before is not None and before.until is None and before.every == schedule.every:
         # A run that precedes a changed rule does not count, so only an unchanged rule keeps its schedule.
         schedule = before
