@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from mayflydb.expiry.as_of import rules_as_of
 from mayflydb.expiry.guard import HeldPurge
 from mayflydb.expiry.lifecycle import Lifecycle
 from mayflydb.expiry.passes import Schedule
@@ -140,6 +141,13 @@ class Node(msgspec.Struct, frozen=True):
     @property
     def body(self) -> Mapping[str, Any]:
         return self.definition.body
+
+
+def node_as_of(node: Node) -> Node:
+    """Return the container for a read as of a later instant."""
+    return msgspec.structs.replace(
+        node, definition=msgspec.structs.replace(node.definition, rules=rules_as_of(node.definition.rules))
+    )
 
 
 def next_number(definition: Definition) -> int:

@@ -23,7 +23,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from mayflydb.engine.building import KeysOf
-from mayflydb.engine.catalog import OWNER_MISSING, Index
+from mayflydb.engine.catalog import OWNER_MISSING, Index, node_as_of
 from mayflydb.engine.commands import Command, Mode, Written
 from mayflydb.engine.container_snapshot import CHANGED, ContainerSnapshot, IndexOverlays
 from mayflydb.engine.engine import SCAN_BATCH, Batch, Engine, Scope, scan
@@ -69,8 +69,10 @@ class Snapshot:
         parents: frozenset[int],
         serializable: bool = False,
         exclusive: bool = False,
+        is_as_of: bool = False,
     ) -> None:
         self.now = now
+        self._is_as_of = is_as_of
         self._holder = LockHolder(now, exclusive)
         self.serializable = serializable
         self._engine = engine
@@ -91,15 +93,17 @@ class Snapshot:
         parents: Iterable[int] = (),
         serializable: bool = False,
         exclusive: bool = False,
+        is_as_of: bool = False,
     ) -> Snapshot:
         """Begin at the present commit in containers below `parents`, and in other containers at their first use.
 
-        `exclusive`: lock written records exclusively until `close`.
+        `exclusive`: lock written records exclusively until `close`. `is_as_of`: `now` is a later instant, and the transaction
+        only reads: what will be left then.
         """
         known = frozenset(parents)
         begun: dict[int, CatalogRow] = {}
         # The cache must watch before the rows are read, or a version that is replaced between the two is missed.
-        snapshot = cls(engine, now, begun, known, serializable, exclusive)
+        snapshot = cls(engine, now, begun, known, serializable, exclusive, is_as_of)
         begun.update({row.id: row for parent in known for row in await engine.store.read(ChildRows(parent))})
         return snapshot
 
@@ -463,6 +467,8 @@ class Snapshot:
             # read in the order of commits waits for commits in progress: later reads are no older than the lsn.
             await self._engine.store.read(Scan(container, b"", None, Order.CHANGED, Position(b"", lsn), 1))
             node, version_cache, locks = self._engine.nodes.of(row), self._engine.version_cache, self._engine.locks
+            if self._is_as_of:
+                node = node_as_of(node)
             view = self._views[container] = ContainerSnapshot(
                 node, lsn, seq, self.now, version_cache, locks, self._holder
             )

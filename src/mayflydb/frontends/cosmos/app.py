@@ -14,12 +14,13 @@ from mayflydb.engine.access_log import EndedRequest, Observer
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.slow_log import SlowLog
 from mayflydb.evaluation.stops import EvaluationStopped, TooManyEvaluations
+from mayflydb.expiry.as_of import parse_as_of
 from mayflydb.frontends.cosmos import auth, consistency, emulator_tokens, errors, resource_tokens
 from mayflydb.frontends.cosmos.access import IndexDemand
 from mayflydb.frontends.cosmos.binary_json.forms import PREAMBLE
 from mayflydb.frontends.cosmos.binary_json.reader import to_text
 from mayflydb.frontends.cosmos.calls import Account, CosmosCall, NameResolver
-from mayflydb.frontends.cosmos.commands.table import Route, find_route, with_triggers
+from mayflydb.frontends.cosmos.commands.table import Route, find_route, reads_items, with_triggers
 from mayflydb.frontends.cosmos.commands.triggered import INCLUDE_HEADERS
 from mayflydb.frontends.cosmos.direct import progress
 from mayflydb.frontends.cosmos.direct.requests import SCHEME as DIRECT
@@ -27,6 +28,7 @@ from mayflydb.frontends.cosmos.entra.authorization import EntraAccess
 from mayflydb.frontends.cosmos.entra.tokens import Principal
 from mayflydb.frontends.cosmos.headers import (
     ACTIVITY_ID,
+    AS_OF,
     AUTHORIZATION,
     CONSISTENCY_LEVEL,
     CONTENT_FORMAT,
@@ -146,6 +148,9 @@ class CosmosApp:
             await resource_tokens.authorize(principal, call, route.writes)
         elif isinstance(principal, Principal) and self._entra is not None:
             await self._entra.authorize(principal, call, route.handler)
+        # After the authorization: a token is valid now, and not at the instant of the read.
+        if AS_OF in headers and reads_items(route):
+            call.now = parse_as_of(headers[AS_OF].decode("latin-1"), now)
         slow_log = self._engine.slow_log
         began = slow_log.stopwatch()
         try:

@@ -14,6 +14,7 @@ from mayflydb.engine.access_log import EndedRequest
 from mayflydb.engine.engine import Engine
 from mayflydb.evaluation.statement import CHEAP_BYTES
 from mayflydb.frontends.mongo.accounts.roles import User
+from mayflydb.frontends.mongo.as_of import services_as_of
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.charges import PRICED, settle
 from mayflydb.frontends.mongo.commands.table import HANDLERS
@@ -252,9 +253,10 @@ class MongoApp:
             call.session = self.services.sessions.use(id, call.owner)
 
     def _handle(self, call: Call, command: CommandEntry) -> Coroutine[Any, Any, Document | bytes]:
+        services = self.services if "comment" not in call.body else services_as_of(self.services, call)
         if "autocommit" in call.body or "startTransaction" in call.body:
-            return perform_in_transaction(self.services, call, command.handler)
-        return command.handler(self.services, call)
+            return perform_in_transaction(services, call, command.handler)
+        return command.handler(services, call)
 
     async def _handle_with_fail_points(self, call: Call, command: CommandEntry) -> Document | bytes:
         try:

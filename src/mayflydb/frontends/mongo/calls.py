@@ -64,7 +64,7 @@ class Call(msgspec.Struct, gc=False):
 
     `size`: bytes of the command. `raw`: the command's document, if it is small. `costly`: compiling what it says may take long
     (`is_costly_message`); None: nothing has looked. `evaluation`: what it computes, once it does. `operation`: its id, once a
-    client has seen it. `interruption`: why it is cancelled.
+    client has seen it. `interruption`: why it is cancelled. `as_of`: the later instant that it reads, which is its `now` then.
     """
 
     name: str
@@ -87,6 +87,7 @@ class Call(msgspec.Struct, gc=False):
     interruption: MayflyError | None = None
     raw: bytes = b""
     costly: bool | None = None
+    as_of: Instant | None = None
 
     @property
     def is_cheap(self) -> bool:

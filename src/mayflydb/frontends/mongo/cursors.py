@@ -51,14 +51,15 @@ class ReadTime:
     """The instant of the present read, and the evaluation that computes for it.
 
     The generator of a cursor outlives the command that opened it. Each getMore sets the instant and the limits of the evaluation
-    anew before it continues the generator.
+    anew before it continues the generator. `as_of`: the instant of all batches; None: each has its own.
     """
 
-    __slots__ = ("evaluation", "now")
+    __slots__ = ("as_of", "evaluation", "now")
 
-    def __init__(self, now: Instant, evaluation: Evaluation) -> None:
+    def __init__(self, now: Instant, evaluation: Evaluation, as_of: Instant | None = None) -> None:
         self.now = now
         self.evaluation = evaluation
+        self.as_of = as_of
 
 
 async def no_results() -> AsyncIterator[list[CursorItem]]:
@@ -132,7 +133,7 @@ class Cursor:
 
         Overloaded if the process holds as much for its clients as it may.
         """
-        self.read_time.now = now
+        self.read_time.now = now = self.read_time.as_of or now
         try:
             return await self._collect(size, now)
         finally:

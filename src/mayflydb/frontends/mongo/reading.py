@@ -12,6 +12,7 @@ from bson import Regex
 from mayflydb.engine.catalog import Index
 from mayflydb.engine.engine import SCAN_BATCH, Engine, Scope
 from mayflydb.evaluation.statement import CHEAP_BYTES
+from mayflydb.expiry.as_of import rules_as_of
 from mayflydb.frontends.mongo.collections import Collection, Identity, identity_of
 from mayflydb.frontends.mongo.cursors import Cursor, CursorItem, ReadTime
 from mayflydb.frontends.mongo.evaluation import Evaluation
@@ -134,7 +135,7 @@ class QueryCursor(Cursor):
             node = await self._engine.node_by_id(self._collection)
             if node is None:
                 raise MqlError(175, f"query plan killed :: caused by :: {self.namespace} dropped")
-            self._rules_now = node.rules
+            self._rules_now = node.rules if self.read_time.as_of is None else rules_as_of(node.rules)
         return await super().next_batch(size, now)
 
 

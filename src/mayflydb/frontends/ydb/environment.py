@@ -32,10 +32,10 @@ class Environment:
         self.chance = chance
         self.stopwatch = stopwatch
 
-    async def snapshot(self, call: GrpcCall, serializable: bool) -> Snapshot:
-        """Begin a snapshot for one transaction."""
+    async def snapshot(self, call: GrpcCall, serializable: bool, is_as_of: bool = False) -> Snapshot:
+        """Begin a snapshot for one transaction. `is_as_of`: the call's now is a later instant."""
         parents = await self.schemes.database_ids()
-        return await Snapshot.begin(self.engine, call.now, parents, serializable=serializable)
+        return await Snapshot.begin(self.engine, call.now, parents, serializable=serializable, is_as_of=is_as_of)
 
     def tables(
         self,

@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from mayflydb.evaluation.statement import Statement
+from mayflydb.expiry.as_of import check_as_of
 from mayflydb.frontends.ydb.calls import GrpcCall
 from mayflydb.frontends.ydb.crossing import ON_LOOP, Crossing, FromThread
 from mayflydb.frontends.ydb.direct import DirectTables
@@ -19,7 +20,7 @@ from mayflydb.frontends.ydb.store_tables import RowCounts, StoreTables
 from mayflydb.frontends.ydb.transactions import READ_ONLY_MODES, OpenTransaction, Transactions, write_refusal
 from mayflydb.model.errors import OwnerNotFound, WriteConflict
 from mayflydb.query.yql import plans
-from mayflydb.query.yql.faults import Issue
+from mayflydb.query.yql.faults import Issue, fault
 from mayflydb.query.yql.plans import Plan
 from mayflydb.query.yql.plans.effort import Effort
 from mayflydb.query.yql.schemas import Row, Tables
@@ -128,6 +129,8 @@ class QueryRun:
             if plan.writes and transaction.mode in READ_ONLY_MODES:
                 writes = (each for each in self.script.statements if isinstance(each, (Write, Update, Delete)))
                 raise write_refusal(next(map(verb_of, writes), "Write"))
+            if plan.as_of is not None:
+                self._begin_as_of(plan, transactions is None)
             crossing = self._choose_crossing(holds_back)
             tables = await self._open_tables(transaction, transactions is None, row_counts, crossing)
             async with aclosing(self._run_plan(tables, id, crossing)) as parts:
@@ -153,6 +156,19 @@ class QueryRun:
         for part in held_back[:-1]:
             yield part
         yield self._with_stats(held_back[-1] if held_back else ResultPart(-1, (), (), id), row_counts)
+
+    def _begin_as_of(self, plan: Plan, alone: bool) -> None:
+        """Make the instant of the plan that of the call. BAD_REQUEST for a query that writes, or has company in its transaction,
+        and for an instant before now.
+        """
+        assert plan.as_of is not None
+        if not plan.read_only:
+            raise fault("PRAGMA mayfly.AsOf is not supported by Mayfly for queries that write", status="BAD_REQUEST")
+        if not alone:
+            text = "PRAGMA mayfly.AsOf is not supported by Mayfly in a transaction that stays open"
+            raise fault(text, status="BAD_REQUEST")
+        # A repeated run has the instant already.
+        self.call = msgspec.structs.replace(self.call, now=check_as_of(plan.as_of, self.call.now))
 
     @property
     def is_small(self) -> bool:
@@ -181,11 +197,12 @@ class QueryRun:
             if transaction.snapshot is None:
                 # A transaction that writes nothing has no conflicts, so its reads need no record.
                 serializable = transaction.mode == "serializable_read_write" and not (alone and plan.read_only)
-                transaction.snapshot = await environment.snapshot(self.call, serializable)
+                transaction.snapshot = await environment.snapshot(self.call, serializable, plan.as_of is not None)
             return environment.tables(transaction.snapshot, views, transaction.mode, row_counts, crossing)
 
         # A plan without tables reads nothing, so it needs no snapshot in any transaction.
-        if alone or not plan.tables:
+        # A read as of a later instant has a snapshot, which knows of it.
+        if (alone and plan.as_of is None) or not plan.tables:
             return DirectTables(
                 environment.engine,
                 self.call.now,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -26,7 +26,7 @@ from mayflydb.frontends.cosmos.commands import (
     triggered,
     users,
 )
-from mayflydb.frontends.cosmos.headers import A_IM, CONTENT_TYPE, IS_BATCH, IS_QUERY, IS_QUERY_PLAN, IS_UPSERT
+from mayflydb.frontends.cosmos.headers import A_IM, AS_OF, CONTENT_TYPE, IS_BATCH, IS_QUERY, IS_QUERY_PLAN, IS_UPSERT
 from mayflydb.frontends.cosmos.paths import Resource
 from mayflydb.frontends.cosmos.wire import Request, Response
 from mayflydb.model.errors import BadRequest, Unsupported
@@ -142,6 +142,8 @@ FEED_ONLY: Mapping[Resource, str] = {Resource.CONFLICT: "Conflicts"}
 
 _PLAN, _BATCH = _read_route(query.plan), _write_route(batches.execute, "batch")
 _CHANGES = _read_route(changes.read_feed, "change feed")
+_ITEM_READS: Final = frozenset({items.read, query.execute, query.read_feed, query.plan})
+"""The handlers that read as of a later instant."""
 
 
 def find_route(request: Request) -> Route:
@@ -162,6 +164,18 @@ def find_route(request: Request) -> Route:
         raise Unsupported(f"{FEED_ONLY[target.resource]} are not supported by Mayfly.")
     path = request.path[:1024].decode("ascii", "backslashreplace")
     raise BadRequest(f"The method {request.method} is not known for the path '{path}'.")
+
+
+def reads_items(route: Route) -> bool:
+    """Return whether a route reads items as of an instant. Unsupported for one that writes, and for the change feed.
+
+    The others describe databases, containers and the like, which do not expire.
+    """
+    if route.writes or route is _CHANGES:
+        raise Unsupported(
+            f"{AS_OF.decode()} is supported by Mayfly for reads, feeds and queries of items, and not for this operation."
+        )
+    return route.handler in _ITEM_READS
 
 
 def with_triggers(route: Route, headers: Mapping[bytes, bytes]) -> Route:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
 from mayflydb.frontends.mongo import arguments
+from mayflydb.frontends.mongo.as_of import AS_OF
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.charges import reserve
 from mayflydb.frontends.mongo.commands.explain import explain_command, wants_explain
@@ -66,6 +68,7 @@ async def aggregate(services: Services, call: Call) -> Document | bytes:
     read_time = services.read_time_of(call)
     env = await build_env(services, call, collection, body)
     source = CollectionSource(services, call, work, env, read_time)
+    _check_as_of(call, stages)
     if work.in_transaction:
         _check_in_transaction(stages[0] if stages else {}, NON_DOCUMENT_STAGES)
     if is_change_stream(stages):
@@ -97,6 +100,16 @@ async def _explanation(services: Services, call: Call) -> Document:
     if call.body.get("writeConcern") is not None:
         raise failed_to_parse("Aggregation explain does not support the 'writeConcern' option")
     return await explain_command(services, call, "queryPlanner")
+
+
+def _check_as_of(call: Call, stages: Sequence[Document]) -> None:
+    """Raise MqlError 72 for a pipeline as of a later instant that writes, or reads something other than documents."""
+    if call.as_of is None or not stages:
+        return
+    for stage, refused in ((stages[0], NON_DOCUMENT_STAGES), (stages[-1], WRITING_STAGES)):
+        name = next(iter(stage), "")
+        if name in refused:
+            raise MqlError(72, f"{AS_OF} is not supported by Mayfly with the stage {name}")
 
 
 def _check_in_transaction(stage: Document, refused: frozenset[str]) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from mayflydb.model.instant import Instant
 from mayflydb.query.yql.expression import Expression, Operand
 from mayflydb.query.yql.faults import WARNING, Issue, Position, fault, unsupported
 from mayflydb.query.yql.plans.paths import join
@@ -56,6 +57,7 @@ class Context:
         self.depth = 0
         self.row_uses = 0
         self.view_count = 0
+        self.as_of: Instant | None = None
         self.open_views: list[str] = []
         self._numbers = 0
 

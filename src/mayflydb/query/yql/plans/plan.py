@@ -7,6 +7,7 @@ from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
+from mayflydb.model.instant import Instant
 from mayflydb.query.yql.faults import Issue
 from mayflydb.query.yql.schemas import Row, Run, Tables
 from mayflydb.query.yql.types import Type
@@ -64,7 +65,8 @@ class Plan(msgspec.Struct, frozen=True):
     `declared`: the types of DECLARE. `parameters`: names and types of all parameters. `used`: names of those that
     statements read. `given`: the types that the client sent, whose Struct members may have another order. `results`:
     the columns of each result set. `reads`, `writes`: absolute paths of tables. `stale`: (table, index) of the
-    asynchronous indexes that it reads; transactions that must see the latest state refuse them.
+    asynchronous indexes that it reads; transactions that must see the latest state refuse them. `as_of`: the later instant whose
+    rows it reads; None: the present ones.
     """
 
     steps: tuple[Step, ...]
@@ -79,6 +81,7 @@ class Plan(msgspec.Struct, frozen=True):
     stale: frozenset[tuple[str, str]] = frozenset()
     used: frozenset[str] = frozenset()
     given: Mapping[str, Type] = {}
+    as_of: Instant | None = None
 
     @property
     def read_only(self) -> bool:

@@ -61,6 +61,7 @@ def bind(script: Script, schemas: Schemas, database: str, parameters: Mapping[st
         stale=frozenset(context.stale),
         used=frozenset(context.parameters),
         given=parameters,
+        as_of=context.as_of,
     )
 
 
