@@ -129,6 +129,40 @@ def test_what_is_exported_can_be_imported(
     assert (refused.exit_code, "exists" in refused.stderr) == (1, True)
 
 
+@pytest.mark.parametrize("target", RECORDS)
+def test_an_export_as_of_a_later_instant(places: Http, target: str, tmp_path: Path) -> None:
+    own_ttl: dict[str, dict[str, Any]] = {
+        CONTAINER: {"ttl": 3600},
+        COLLECTION: {"at": {"$date": "2099-01-01T00:00:00Z"}},
+        TABLE: {"until": None},
+    }
+    records = [record | (own_ttl[target] if n > 4 else {}) for n, record in enumerate(RECORDS[target])]
+    places.post("data/import", target=target, records=records)
+    if target == COLLECTION:
+        places.post("ttl/set", target=target, field="at", expire_after_seconds=60)
+    if target == TABLE:
+        places.post("ttl/set", target=target, column="until", expire_after_seconds=60)
+    now = datetime.fromisoformat(places.get("clock")["now"]).timestamp()
+    at = max(now, datetime.fromisoformat("2030-01-01T00:00:00Z").timestamp()) + 60
+    expected = {moment: {5, 6} if moment >= at else set(range(7)) for moment in (now, at - 1, at)}
+    for moment, left in expected.items():
+        page = places.get(f"data/export?target={target}&as_of={moment:.0f}&limit=2")
+        found = page["records"]
+        while page["after"] is not None:
+            after = urlencode({"after": page["after"]})
+            page = places.get(f"data/export?target={target}&as_of={moment:.0f}&limit=2&{after}")
+            found += page["records"]
+        assert {int(each["_id" if target == COLLECTION else "id"]) for each in found} == left, moment
+    path = tmp_path / "left.jsonl"
+    http = ["--url", f"http://127.0.0.1:{places.port}", "data"]
+    done = CliRunner().invoke(mayfly, [*http, "export", str(path), "--target", target, "--as-of", f"{at:.0f}"])
+    assert json.loads(done.stdout)["records"] == 2, done.output
+    for words in ("as_of=x", f"as_of={now - 1:.0f}"):
+        assert places("GET", f"/_mayfly/data/export?target={target}&{words}").status == 400
+    alone = CliRunner().invoke(mayfly, ["data", "export", str(tmp_path / "store"), "--as-of", f"{at:.0f}"])
+    assert (alone.exit_code, "--target" in alone.stderr) == (2, True)
+
+
 def own(record: dict[str, Any]) -> dict[str, Any]:
     """Return a record without what a service adds, and what CSV cannot tell from a missing property."""
     return {name: value for name, value in record.items() if name not in SYSTEM}

@@ -21,10 +21,12 @@ from mayflydb.admin.wires import Wires
 from mayflydb.engine.engine import Engine
 from mayflydb.model.errors import BadRequest, MayflyError, Unsupported
 from mayflydb.model.hints import Hint
+from mayflydb.model.instant import MILLISECOND, Instant
 from mayflydb.query.yql.answers import AnswerLimits
 from mayflydb.query.yql.key_paging import condition_behind, quote_name
 
 CONTINUATION: Final = "x-ms-continuation"
+AS_OF: Final = "x-mayfly-as-of"
 
 TURN_RECORDS: Final = 16
 """Records after which others run."""
@@ -61,7 +63,7 @@ class RecordExport:
         target = await self._targets.resolve_container(wanted.target)
         limit = wanted.checked_limit()
         read = {"cosmos": self._read_items, "mongo": self._read_documents, "ydb": self._read_rows}
-        records, after = await read[target.front_end.space](target, limit, wanted.after)
+        records, after = await read[target.front_end.space](target, limit, wanted.after, wanted.read_as_of())
         now = formats.time(await self._engine.now())
         return {"now": now, "target": target.target, "records": records, "after": after}
 
@@ -90,27 +92,33 @@ class RecordExport:
 
             await mongo(target.database, {"killCursors": target.node.name, "cursors": [Int64(after)]})
 
-    async def _read_items(self, target: ContainerTarget, limit: int, after: str | None) -> Page:
+    async def _read_items(self, target: ContainerTarget, limit: int, after: str | None, as_of: Instant | None) -> Page:
         headers = {"x-ms-max-item-count": str(limit)} | ({} if after is None else {CONTINUATION: after})
+        if as_of is not None:
+            headers[AS_OF] = formats.time(as_of)
         path = ("dbs", target.database, "colls", target.node.name, "docs")
         return await CosmosItems(self._wires.cosmos).page(path, headers)
 
-    async def _read_documents(self, target: ContainerTarget, limit: int, after: str | None) -> Page:
+    async def _read_documents(
+        self, target: ContainerTarget, limit: int, after: str | None, as_of: Instant | None
+    ) -> Page:
         mongo = self._wires.mongo
         if mongo is None:
             raise Unsupported("MongoDB is not served here", hint=Hint("no-mongo"))
-        from bson import Int64
+        from bson import DatetimeMS, Int64
 
         from mayflydb.query.mongo.values import encode
 
         if after is not None and (not after.isdecimal() or len(after) > 19):
             raise BadRequest(f"{after!r} is not the token of a page")
         name, cursor = target.node.name, None if after is None else int(after)
+        # An open cursor keeps the instant of its first batch.
+        comment = {} if as_of is None else {"comment": {"mayflyAsOf": DatetimeMS(as_of // MILLISECOND)}}
         records: list[msgspec.Raw] = []
         total, asked = 0, FIRST_DOCUMENTS
         while True:
             asked = min(asked, limit - len(records))
-            more: dict[str, Any] = {"find": name, "batchSize": asked}
+            more: dict[str, Any] = {"find": name, "batchSize": asked} | comment
             if cursor is not None:
                 more = {"getMore": Int64(cursor), "collection": name, "batchSize": asked}
             try:
@@ -130,7 +138,7 @@ class RecordExport:
                 return records, str(cursor)
             asked = max(1, min(MOST_DOCUMENTS, BATCH_BYTES * len(records) // total))
 
-    async def _read_rows(self, target: ContainerTarget, limit: int, after: str | None) -> Page:
+    async def _read_rows(self, target: ContainerTarget, limit: int, after: str | None, as_of: Instant | None) -> Page:
         ydb = self._wires.ydb
         if ydb is None:
             raise Unsupported("YDB is not served here", hint=Hint("no-ydb"))
@@ -142,6 +150,8 @@ class RecordExport:
             condition, parameters = condition_behind(key, types, _decode_key(after, len(key)))
             where = f" WHERE {condition}"
         text = f"SELECT * FROM {table}{where} ORDER BY {order} LIMIT {limit}"  # noqa: S608 -- names are quoted
+        if as_of is not None:
+            text = f'PRAGMA mayfly.AsOf = "{formats.time(as_of)}"; {text}'
         result = (await ydb(target.database, text, parameters, limits=AnswerLimits(rows=limit))).results[0]
         names = [name for name, _ in result.columns]
         rows = [dict(zip(names, row, strict=True)) for row in result.rows]

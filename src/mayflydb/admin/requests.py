@@ -313,6 +313,10 @@ class ExportPage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     target: Container
     after: Annotated[str | None, Meta(description="The `after` of the page before; without it the first page.")] = None
     limit: Annotated[int, Meta(description="1 to 1000 records.")] = 500
+    as_of: Annotated[str | None, Meta(description="An instant from now on: the records that will be left then.")] = None
+
+    def read_as_of(self) -> Instant | None:
+        return None if self.as_of is None else parse_moment(self.as_of)
 
     def checked_limit(self) -> int:
         if not 1 <= self.limit <= 1000:

@@ -17,7 +17,9 @@ from mayflydb.cli.output import output_option, show
 from mayflydb.cli.progress import ProgressLine
 from mayflydb.config import StorageSettings
 from mayflydb.config.values import storage as storage_url
+from mayflydb.model.durations import parse_instant
 from mayflydb.model.errors import InUse, MayflyError
+from mayflydb.model.instant import to_rfc3339
 from mayflydb.version import __version__
 
 if TYPE_CHECKING:
@@ -83,9 +85,12 @@ def data() -> None:
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
 @_storage
 @click.option("--target", metavar="TARGET", help="Export the records of this container of a running server instead.")
+@click.option(
+    "--as-of", metavar="TIME", callback=check_with(parse_instant), help="With --target: those that will be left then."
+)
 @output_option
 @click.pass_context
-def export_(ctx: click.Context, file: Path, storage: str | None, target: str | None) -> None:
+def export_(ctx: click.Context, file: Path, storage: str | None, target: str | None, as_of: str | None) -> None:
     """Write everything but the expiry events to FILE, which must not exist; or (--target) the records of one container.
 
     Until it is complete it is called FILE.unfinished; after an interruption the same command goes on with that. Records are
@@ -96,8 +101,10 @@ def export_(ctx: click.Context, file: Path, storage: str | None, target: str | N
             raise click.UsageError("--target names a running server's container: leave --storage out", ctx)
         from mayflydb.cli.export_records import export_records
 
-        export_records(ctx, file, target)
+        export_records(ctx, file, target, None if as_of is None else to_rfc3339(parse_instant(as_of)))
         return
+    if as_of is not None:
+        raise click.UsageError("--as-of reads a container of a running server: name it by --target", ctx)
     settings = _storage_settings(ctx, storage)
 
     async def work(report: ReportProgress) -> CopyResult:

@@ -17,8 +17,11 @@ from mayflydb.cli.output import show
 from mayflydb.cli.progress import ProgressLine
 
 
-def export_records(ctx: click.Context, file: Path, target: str) -> None:
-    """Write all records to a file that does not exist. It gets its name when it is complete."""
+def export_records(ctx: click.Context, file: Path, target: str, as_of: str | None) -> None:
+    """Write all records to a file that does not exist. It gets its name when it is complete.
+
+    `as_of`: an instant in RFC 3339; only the records that will be left then.
+    """
     suffix = file.suffix.lower()
     if suffix not in (".jsonl", ".ndjson", ".csv"):
         raise CommandFailed(f"{file} is no file of records", hint="name it .jsonl or .csv")
@@ -28,7 +31,7 @@ def export_records(ctx: click.Context, file: Path, target: str) -> None:
     try:
         with place.open("wb") as out:
             write = _write_csv if suffix == ".csv" else _write_lines
-            count = write(_read(admin_client(ctx, silent=True), target), out)
+            count = write(_read(admin_client(ctx, silent=True), target, as_of), out)
         place.rename(file)
     except OSError as error:
         raise CommandFailed(f"{error.filename or file}: {error.strerror}") from error
@@ -37,15 +40,17 @@ def export_records(ctx: click.Context, file: Path, target: str) -> None:
     show(ctx, {"from": target, "to": str(file), "records": count})
 
 
-def _read(client: AdminClient, target: str) -> Iterator[dict[str, Any]]:
+def _read(client: AdminClient, target: str, as_of: str | None) -> Iterator[dict[str, Any]]:
     after, count = None, 0
     with ProgressLine("exporting") as line:
         # The number of records is looked up where a person reads it.
         total = (
-            sum(row["records"] for row in client.get("ttl", {"target": target})["targets"]) if line.is_shown else None
+            sum(row["records"] for row in client.get("ttl", {"target": target})["targets"])
+            if line.is_shown and as_of is None
+            else None
         )
         while True:
-            page = client.get("data/export", {"target": target, "limit": 1000, "after": after})
+            page = client.get("data/export", {"target": target, "limit": 1000, "after": after, "as_of": as_of})
             yield from page["records"]
             count += len(page["records"])
             line.update(count, total)
