@@ -7,12 +7,16 @@ out, whether its rule hides it at once or a pass removes it somewhat later.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
 from mayflydb.expiry.rules import Rule
 from mayflydb.model.errors import BadRequest
 from mayflydb.model.instant import Instant, from_rfc3339, to_rfc3339
+
+LATEST: Final[Instant] = from_rfc3339("9999-12-31T23:59:59.999999Z")
+"""The last instant of a read: stores take no instants beyond 64 bits, and texts none beyond this year."""
 
 
 def rules_as_of(rules: Sequence[Rule]) -> tuple[Rule, ...]:
@@ -30,9 +34,9 @@ def parse_as_of(text: str, now: Instant) -> Instant:
 
 
 def check_as_of(at: Instant, now: Instant) -> Instant:
-    """Return the instant of a read. Raise BadRequest if it lies before `now`."""
+    """Return the instant of a read. Raise BadRequest if it lies before `now`, or beyond the year 9999."""
     if at < now:
-        raise BadRequest(
-            f"Reads as of the past are not supported by Mayfly: {to_rfc3339(at)} is before its time, {to_rfc3339(now)}."
-        )
+        raise BadRequest(f"Reads as of the past are not supported by Mayfly, whose time is {to_rfc3339(now)}.")
+    if at > LATEST:
+        raise BadRequest("Reads are not possible as of an instant beyond the year 9999.")
     return at

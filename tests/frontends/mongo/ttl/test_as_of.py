@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 import pytest
+from bson import DatetimeMS
 from pymongo.collection import Collection
 
 from frontends.mongo.ttl.world import START, World, date, ids, refused
@@ -104,6 +105,10 @@ def test_refusals(world: World) -> None:
         collection.find_one({}, comment={"mayflyAsOf": START})
     with refused(2, "of the past are not supported"):
         collection.find_one({}, comment=as_of(-1))
+    for milliseconds in (-(2**63), 253402300800000, 2**63 - 1):
+        with refused(2, "year 9999" if milliseconds > 0 else "of the past"):
+            collection.count_documents({}, comment={"mayflyAsOf": DatetimeMS(milliseconds)})
+    assert collection.count_documents({}, comment={"mayflyAsOf": DatetimeMS(253402300799999)}) == 1
     with refused(72, "the command 'delete'"):
         collection.delete_many({}, comment=as_of(1))
     with refused(72, "the command 'findAndModify'"):
