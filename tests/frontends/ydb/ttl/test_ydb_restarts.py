@@ -85,7 +85,8 @@ def killed(directory: Path, *arguments: str) -> Iterator[Served]:
             finally:
                 process.kill()
                 served.pool.stop()
-                served.driver.stop()
+                # The server is gone: the driver would wait 10 s for its discovery.
+                served.driver.stop(timeout=0.1)
         finally:
             process.kill()
             process.communicate()
