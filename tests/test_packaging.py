@@ -22,7 +22,7 @@ def requirements(names: list[str]) -> set[str]:
     found: set[str] = set()
     waiting = [re.split(r"[\[<>=!;~ ]", name, maxsplit=1)[0].lower() for name in names]
     while waiting:
-        name = waiting.pop()
+        name = waiting.pop().replace("_", "-")
         if name in found:
             continue
         try:

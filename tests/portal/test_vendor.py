@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import importlib.util
 import json
@@ -55,14 +56,17 @@ def test_lock_pins_every_package_and_names_no_host() -> None:
 def test_files_are_served_as_the_manifest_says(server: RunningServer) -> None:
     get = Http(port_of(server))
     manifest = json.loads((VENDOR / "manifest.json").read_text())
-    assert {"editor.js", "LICENSES.txt"} == set(manifest["files"])
+    assert {"editor.js.gz", "LICENSES.txt"} == set(manifest["files"])
     for name, sum256 in manifest["files"].items():
-        answer = get("GET", f"/_explorer/static/vendor/{name}")
+        answer = get("GET", f"/_explorer/static/vendor/{name.removesuffix('.gz')}", accept_encoding="gzip")
         assert answer.status == 200
+        assert answer.headers.get("content-encoding") == ("gzip" if name.endswith(".gz") else None)
         assert hashlib.sha256(answer.body).hexdigest() == sum256
     licences = (VENDOR / "LICENSES.txt").read_text()
     assert [name for name, version in manifest["packages"].items() if f"{name} {version} (" not in licences] == []
-    code = (VENDOR / "editor.js").read_text()
+    code = gzip.decompress((VENDOR / "editor.js.gz").read_bytes()).decode()
+    plain = get("GET", "/_explorer/static/vendor/editor.js")
+    assert (plain.body.decode(), plain.headers.get("content-encoding")) == (code, None)
     assert "eval(" not in code and "new Function" not in code
     assert get("GET", "/_explorer/static/vendor/manifest.json").status == 404
     assert get("GET", "/_explorer/static/vendor/../../shell.py").status == 404
