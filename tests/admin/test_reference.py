@@ -18,6 +18,7 @@ import ydb
 from azure.cosmos import ContainerProxy
 from starlette.routing import Route
 
+from mayflydb.admin import webhooks
 from mayflydb.admin.answers import LoginLink, Problem
 from mayflydb.admin.events import Follow
 from mayflydb.admin.openapi import OTHERS, answers_of, describe
@@ -82,9 +83,21 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "POST /_mayfly/ttl/pause": ({},),
     "POST /_mayfly/ttl/resume": ({"dry_run": True},),
     "GET /_mayfly/lifecycle": ("",),
-    "POST /_mayfly/lifecycle": ({"target": CONTAINER, "guard": {"records": 1, "percent": 0}},),
+    "POST /_mayfly/lifecycle": (
+        {"target": CONTAINER, "guard": {"records": 1, "percent": 0}, "grace": "1h", "touch": "1m"},
+    ),
+    "POST /_mayfly/undelete": ({"target": CONTAINER},),
+    "GET /_mayfly/undelete": (f"target={CONTAINER}",),
     "GET /_mayfly/guard": ("",),
     "POST /_mayfly/guard/confirm": ({"target": CONTAINER},),
+    "GET /_mayfly/erasure": ("",),
+    "GET /_mayfly/erasure/lines": ("after=0",),
+    "GET /_mayfly/erasure/key": (f"target={CONTAINER}&id=s60&pk=u1",),
+    "GET /_mayfly/webhooks": ("",),
+    "POST /_mayfly/webhooks": ({"name": "other", "url": "http://localhost:9000/expired"},),
+    "POST /_mayfly/webhooks/{name}/test": ({},),
+    "POST /_mayfly/webhooks/{name}/retry": ({},),
+    "DELETE /_mayfly/webhooks/{name}": ("",),
     "GET /_mayfly/live": ("",),
     "GET /_mayfly/ready": ("",),
     "GET /_mayfly/info": ("",),
@@ -148,7 +161,7 @@ def admin() -> Admin:
     made = Admin.__new__(Admin)
     made.applier = made.exports = made.imports = made.clock = made.maintenance = made.reports = made.pausing = (
         made.lifecycles
-    ) = made.snapshots = MagicMock()
+    ) = made.undeleting = made.webhooks = made.erasure = made.snapshots = MagicMock()
     return made
 
 
@@ -332,13 +345,22 @@ def world(server: RunningServer, http: Http, sessions: ContainerProxy) -> Http:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_the_page_has_the_members_of_each_answer(name: str, world: Http, server: RunningServer) -> None:
+def test_the_page_has_the_members_of_each_answer(
+    name: str, world: Http, server: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     method, _, path = name.partition(" /_mayfly/")
     found: set[str] = set()
     for before, body in PREPARATIONS.get(name, ()):
         world.post(before, **body)
     if "snapshots" in name:
         world("PUT", "/_mayfly/snapshots/monday")
+    if "webhooks" in name:
+        monkeypatch.setattr(webhooks, "ATTEMPTS", 1)
+        world.post("webhooks", name="monday", url="http://localhost:1/refused")
+    if name == "GET /_mayfly/webhooks":
+        world.post("clock/advance", seconds=60)
+        while not world.get("webhooks")["webhooks"][0]["dead_letters"]:
+            pass
     clock = server._admin.engine.time.clock
     if name in JUMPED and isinstance(clock, SystemClock):
         clock._wall = lambda: wall_us() + DAY

@@ -67,7 +67,7 @@ def test_a_write_makes_a_purge_sooner_and_never_later(
     """Deadline and purge each become the earlier of the two; only an earlier purge is worth a wake."""
     agenda = known({C: ContainerState(before)})
     assert agenda.note_write(C, written) is is_sooner
-    assert (agenda.next_deadline(), agenda.next_purge(never)) == (after.deadline, after.purge)
+    assert (agenda.next_deadline(), agenda.next_purge(never)) == (after.ends, after.purge)
 
 
 def test_a_write_during_a_read_of_its_container_causes_another_read() -> None:

@@ -15,7 +15,7 @@ from mayflydb.expiry import rules as rules_module
 from mayflydb.expiry.deadline import cause_of, deadline, visible_at
 from mayflydb.expiry.explain import CAUSES, explain
 from mayflydb.expiry.passes import Schedule
-from mayflydb.expiry.ranges import due_ranges, lanes
+from mayflydb.expiry.ranges import lanes, purge_ranges
 from mayflydb.expiry.rules import Cause, Rule, RuleCause, column_rule, default_rule, index_rule
 from mayflydb.model.instant import SECOND
 
@@ -67,9 +67,9 @@ def test_a_sweep_finds_each_kind(kind: str) -> None:
     (lane,) = (lane for lane in lanes((rule,)) if lane.cause == kind)
     value = ends if lane.span is None else dict(life.dates)[SLOT] if rule.slot is not None else T
     assert lane.deadline(value) == ends, "lanes() of expiry/ranges.py"
-    ranges = [due for due in due_ranges((rule,), ends, passing(ends)) if due.cause == kind]
-    assert [due.upto for due in ranges] == [value], "due_ranges() of expiry/ranges.py"
-    before = [due for due in due_ranges((rule,), ends - 1, passing(ends - 1)) if due.cause == kind]
+    ranges = [due for due in purge_ranges((rule,), ends, passing(ends)) if due.cause == kind]
+    assert [due.upto for due in ranges] == [value], "purge_ranges() of expiry/ranges.py"
+    before = [due for due in purge_ranges((rule,), ends - 1, passing(ends - 1)) if due.cause == kind]
     assert all(due.upto < value for due in before)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from expiry.golden import Life, T
 from mayflydb.expiry.explain import explain
 from mayflydb.expiry.passes import Schedule, Upcoming, upcoming
-from mayflydb.expiry.ranges import due_ranges
+from mayflydb.expiry.ranges import due_ranges, purge_ranges
 from mayflydb.expiry.rules import Rule
 from mayflydb.model.instant import SECOND
 
@@ -74,7 +74,7 @@ def test_what_lies_ahead(life: Life, rules: tuple[Rule, ...], expected: tuple[in
 @pytest.mark.parametrize("second", [0, 10, 59, 60, 61, 119, 120])
 def test_ranges_of_rules_with_passes_end_at_the_last_one(second: int) -> None:
     now = T + second * SECOND
-    ranges = due_ranges((DATED, OWN), now, EACH_MINUTE)
+    ranges = purge_ranges((DATED, OWN), now, EACH_MINUTE)
     dated = [due.upto for due in ranges if due.path == 16]
     assert dated == [T + (second // 60 * 60 - 10) * SECOND] * (second >= 60)
     assert [due for due in ranges if due.path != 16] == list(due_ranges((OWN,), now))

@@ -166,10 +166,12 @@ def test_a_sample_without_help_is_refused_by_its_name(monkeypatch: pytest.Monkey
         "_storage",
         "_purge_delays",
         "_disk",
+        "_webhooks",
         "_queries",
         "_loop",
         "_containers",
         "_background_removal",
+        "_erasure_log",
         "_budgets",
     ):
         monkeypatch.setattr(exposition, source, samples)

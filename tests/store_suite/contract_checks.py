@@ -374,9 +374,10 @@ class Changes:
         else:
             assert before is not None, f"{change}: replaces nothing"
             assert before.seq == record.seq, f"{change}: replaces {before}"
-            # A version may be put again with other dates, which its container's indexes have asked for.
-            dated = before.dates != record.dates and msgspec.structs.replace(before, dates=record.dates) == record
-            assert dated or before.lsn < record.lsn, f"{change}: replaces {before}"
+            # A version may be put again with another anchor, since it was read, or with other dates.
+            same = msgspec.structs.replace(before, dates=record.dates, anchor=record.anchor)
+            prolonged = before != record and same == record
+            assert prolonged or before.lsn < record.lsn, f"{change}: replaces {before}"
 
     def _delete(self, change: interface.Delete) -> Check:
         record, event = change.record, change.expiry

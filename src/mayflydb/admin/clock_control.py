@@ -20,7 +20,7 @@ from mayflydb.engine.engine import Engine
 from mayflydb.engine.timekeeper import Verdict
 from mayflydb.model.errors import BadRequest, Conflict, Forbidden
 from mayflydb.model.hints import Hint
-from mayflydb.model.instant import SECOND, Instant, Span
+from mayflydb.model.instant import LAST_INSTANT, SECOND, Instant, Span
 
 Note = Callable[[Literal["clock", "reset"], str], Awaitable[None]]
 """Tells streams of events that a person did something: its kind, and a word for it."""
@@ -97,6 +97,7 @@ class ClockControl:
     async def next_expiry(self) -> Instant | None:
         """Return the earliest deadline after now over all containers; None: no record will expire."""
         now = await self._engine.now()
+        await self._engine.accesses.flush()
         containers = await self._targets.list_containers()
         found = [await self._engine.next_deadline(container.node.id, now) for container in containers]
         return min((deadline for deadline in found if deadline is not None), default=None)
@@ -112,7 +113,7 @@ class ClockControl:
             nodes = [container.node for container in containers]
             now = await self._engine.now()
             to = (await self.next_expiry() or now) if span is None else now + span
-            if to > formats.LAST_INSTANT:
+            if to > LAST_INSTANT:
                 raise BadRequest("the clock ends with the year 9999")
             saved = await self._prepare_move("advance", now, to)
             clock_mover = await self._get_clock_mover()
@@ -123,7 +124,7 @@ class ClockControl:
     async def set(self, to: Instant, force: bool = False) -> dict[str, Any]:
         """Advance to an instant. Conflict for an instant in the past, unless `force` is given and nothing stored is newer."""
         self._check_movable("moved")
-        if not 0 <= to <= formats.LAST_INSTANT:
+        if not 0 <= to <= LAST_INSTANT:
             raise BadRequest("the clock runs from 1970 to the end of 9999")
         async with self.moving:
             containers = await self._targets.list_containers()

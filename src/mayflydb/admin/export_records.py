@@ -63,7 +63,7 @@ class RecordExport:
         target = await self._targets.resolve_container(wanted.target)
         limit = wanted.checked_limit()
         read = {"cosmos": self._read_items, "mongo": self._read_documents, "ydb": self._read_rows}
-        records, after = await read[target.front_end.space](target, limit, wanted.after, wanted.read_as_of())
+        records, after = await read[target.front_end.space](target, limit, wanted.after, wanted.parse_as_of())
         now = formats.time(await self._engine.now())
         return {"now": now, "target": target.target, "records": records, "after": after}
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from mayflydb.model.instant import SECOND, Instant, Span, to_rfc3339
-
-LAST_INSTANT: Instant = 253_402_300_799_999_999
-"""9999-12-31T23:59:59.999999Z: the last instant that RFC 3339 can write, and the end of the clock."""
+from mayflydb.model.instant import LAST_INSTANT, SECOND, Instant, Span, to_rfc3339
 
 
 def time(instant: Instant) -> str:

@@ -9,10 +9,12 @@ from mayflydb.expiry.guard import GuardLimits, Reason
 
 
 class LifecycleSettings(Answer, frozen=True):
-    """The lifecycle settings of one container. `guard` null: the limits of the server."""
+    """The lifecycle settings of one container. `guard` null: the limits of the server. `grace`, `touch`: seconds."""
 
     target: Target
     guard: GuardLimits | Literal["off"] | None
+    grace: Count
+    touch: Count
 
 
 class LifecycleList(Answer, frozen=True):
@@ -28,6 +30,17 @@ class ChangedLifecycle(Answer, frozen=True):
     now: Time
     target: Target
     guard: GuardLimits | Literal["off"] | None
+    grace: Count
+    touch: Count
+
+
+class UndeleteProgress(Answer, frozen=True):
+    """The undelete of a container. `undeleted`: records so far; `done` false: it goes on, and nothing is purged meanwhile."""
+
+    now: Time
+    target: Target
+    undeleted: Count
+    done: bool
 
 
 class HeldPurge(Answer, frozen=True):

@@ -13,7 +13,6 @@ from mayflydb.engine.catalog import Definition
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.guard import token_of
 from mayflydb.expiry.guard import HeldPurge, Reason
-from mayflydb.expiry.lifecycle import Lifecycle
 
 REASONS: Final[dict[Reason, str]] = {
     "rule": "A change of the TTL settings expired them at once.",
@@ -41,7 +40,7 @@ class Lifecycles:
     async def set(self, wanted: requests.SetLifecycle) -> dict[str, Any]:
         """Change the settings that are given, of one container. Its TTL settings and its etag stay."""
         container = await self._targets.resolve_container(wanted.target)
-        given = {name: value for name in Lifecycle.__struct_fields__ if (value := getattr(wanted, name)) is not UNSET}
+        given = {name: value for name, value in wanted.settings().items() if value is not UNSET}
 
         def change(definition: Definition) -> Definition:
             return msgspec.structs.replace(definition, lifecycle=msgspec.structs.replace(definition.lifecycle, **given))
@@ -67,7 +66,12 @@ class Lifecycles:
 
 def _describe(container: ContainerTarget) -> dict[str, Any]:
     settings = container.node.definition.lifecycle
-    return {"target": container.target, "guard": msgspec.to_builtins(settings.guard)}
+    return {
+        "target": container.target,
+        "guard": msgspec.to_builtins(settings.guard),
+        "grace": settings.grace,
+        "touch": settings.touch,
+    }
 
 
 def _describe_held(container: ContainerTarget, held: HeldPurge) -> dict[str, Any]:

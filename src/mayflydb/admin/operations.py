@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from mayflydb.admin import answers as a
+from mayflydb.admin import erasure_answers as ea
 from mayflydb.admin import lifecycle_answers as la
 from mayflydb.admin import requests as r
+from mayflydb.admin import webhook_answers as wa
 from mayflydb.admin.apply import Applier
 from mayflydb.admin.clock_control import ClockControl
+from mayflydb.admin.erasure import ErasureReports
 from mayflydb.admin.events import EventStreams
 from mayflydb.admin.export_records import RecordExport
 from mayflydb.admin.import_records import RecordImport
@@ -22,6 +26,8 @@ from mayflydb.admin.reports import ExpiryReports
 from mayflydb.admin.resources import Resources
 from mayflydb.admin.snapshots import SnapshotControl
 from mayflydb.admin.targets import TargetResolver, Targets
+from mayflydb.admin.undeleting import Undeleting
+from mayflydb.admin.webhooks import Webhooks
 from mayflydb.admin.wires import Wires
 from mayflydb.clock import SystemClock
 from mayflydb.engine.engine import Engine
@@ -103,6 +109,9 @@ class Admin:
         self.maintenance = Maintenance(engine, self.targets, self.clock, self.reports, self.events.note)
         self.pausing = Pausing(engine, self.targets)
         self.lifecycles = Lifecycles(engine, self.targets)
+        self.webhooks = Webhooks(engine, self.targets, self.events, os.urandom)
+        self.undeleting = Undeleting(engine, self.targets)
+        self.erasure = ErasureReports(engine, self.targets)
         self.snapshots = SnapshotControl(engine, self.clock, self.events.note)
         self.applier = Applier(engine, self.targets, wires)
         self.imports = RecordImport(engine, self.targets, wires)
@@ -120,6 +129,9 @@ class Admin:
             *self._report_operations(),
             *self._ttl_operations(),
             *self._lifecycle_operations(),
+            *self._undelete_operations(),
+            *self._erasure_operations(),
+            *self._webhook_operations(),
         )
 
     def _clock_operations(self) -> tuple[Operation, ...]:
@@ -291,7 +303,7 @@ class Admin:
                 "GET",
                 "ttl/explain",
                 "Explains when and why one record expires, or why it does not.",
-                r.Explain,
+                r.RecordName,
                 a.ExplainedRecord,
                 lambda query: reports.explain(query.target, query.id, query.pk),
                 {"target": CONTAINER, "id": "s60", "pk": "u1"},
@@ -376,7 +388,7 @@ class Admin:
                 r.SetLifecycle,
                 la.ChangedLifecycle,
                 lifecycles.set,
-                {"target": CONTAINER, "guard": {"records": 1000, "percent": 10}},
+                {"target": CONTAINER, "guard": {"records": 1000, "percent": 10}, "grace": "7d", "touch": "5m"},
             ),
             Operation(
                 "GET",
@@ -395,5 +407,108 @@ class Admin:
                 la.ConfirmedPurge,
                 lambda body: lifecycles.confirm(body.target, body.token),
                 {"target": CONTAINER, "token": "3-2-6b1f8"},
+            ),
+        )
+
+    def _undelete_operations(self) -> tuple[Operation, ...]:
+        return (
+            Operation(
+                "POST",
+                "undelete",
+                "Brings back expired records that are still stored, with the same content, under a new life.",
+                r.Undelete,
+                la.UndeleteProgress,
+                self.undeleting.undelete,
+                {"target": CONTAINER, "from": "2030-01-01T00:00:00Z"},
+            ),
+            Operation(
+                "GET",
+                "undelete",
+                "Tells how far the undelete of a container is.",
+                r.UndeleteOf,
+                la.UndeleteProgress,
+                lambda query: self.undeleting.show(query.target),
+                {"target": CONTAINER},
+            ),
+        )
+
+    def _erasure_operations(self) -> tuple[Operation, ...]:
+        erasure = self.erasure
+        return (
+            Operation(
+                "GET",
+                "erasure",
+                "Shows the state of the erasure log.",
+                r.NoMembers,
+                ea.ErasureStatus,
+                lambda _: erasure.show(),
+            ),
+            Operation(
+                "GET",
+                "erasure/lines",
+                "Reads a page of the erasure log.",
+                r.ErasurePage,
+                ea.ErasureLines,
+                lambda query: erasure.page(query.checked_after()),
+                {"after": 0},
+            ),
+            Operation(
+                "GET",
+                "erasure/key",
+                "Returns the keyed hash that stands for a record in the erasure log, whether there is such a record or not.",
+                r.RecordName,
+                ea.ErasureKey,
+                lambda query: erasure.hash_key(query.target, query.id, query.pk),
+                {"target": CONTAINER, "id": "s60", "pk": "u1"},
+            ),
+        )
+
+    def _webhook_operations(self) -> tuple[Operation, ...]:
+        webhooks, example = self.webhooks, {"name": "audit"}
+        added = {**example, "url": "http://localhost:9000/expired", "target": CONTAINER}
+        return (
+            Operation(
+                "GET",
+                "webhooks",
+                "Lists webhooks, how far they are, and their dead letters.",
+                r.NoMembers,
+                wa.WebhookList,
+                lambda _: webhooks.list_all(),
+            ),
+            Operation(
+                "POST",
+                "webhooks",
+                "Adds a webhook: expiry events from now on are posted to an address.",
+                r.AddWebhook,
+                wa.AddedWebhook,
+                webhooks.add,
+                added,
+            ),
+            Operation(
+                "POST",
+                "webhooks/{name}/test",
+                "Sends a message without events.",
+                r.WebhookName,
+                wa.TestedWebhook,
+                lambda path: webhooks.test(path.name),
+                example,
+            ),
+            Operation(
+                "POST",
+                "webhooks/{name}/retry",
+                "Sends the dead letters of a webhook once more.",
+                r.WebhookName,
+                wa.RetriedWebhook,
+                lambda path: webhooks.retry(path.name),
+                example,
+            ),
+            Operation(
+                "DELETE",
+                "webhooks/{name}",
+                "Removes a webhook.",
+                r.WebhookName,
+                wa.RemovedWebhook,
+                lambda path: webhooks.remove(path.name),
+                example,
             ),
         )

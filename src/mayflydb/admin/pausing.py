@@ -8,7 +8,7 @@ from mayflydb.admin import formats
 from mayflydb.admin.targets import ContainerTarget, TargetResolver
 from mayflydb.engine.engine import Engine
 from mayflydb.expiry.rules import with_notice
-from mayflydb.model.instant import Instant, Span
+from mayflydb.model.instant import SECOND, Instant, Span
 
 
 class Pausing:
@@ -57,7 +57,8 @@ class Pausing:
         rules = with_notice(container.node.definition.rules, not_before)
         # A resumption removes records at once: its counts are exact, whatever they cost.
         found = await self._expiry_counts.preview(container.node, rules, now, may_estimate=False)
-        due = await self._expiry_counts.due_counts(container.node.id, rules, [now])
+        purgeable = now - container.node.definition.lifecycle.grace * SECOND
+        due = await self._expiry_counts.due_counts(container.node.id, rules, [purgeable])
         return {
             "target": container.target,
             "paused": container.node.definition.paused,

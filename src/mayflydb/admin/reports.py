@@ -22,7 +22,7 @@ from mayflydb.expiry.deadline import earliest_expiry
 from mayflydb.expiry.explain import Explanation, explain
 from mayflydb.expiry.passes import purge_instant
 from mayflydb.model.errors import NotFound
-from mayflydb.model.instant import Instant
+from mayflydb.model.instant import LAST_INSTANT, Instant
 from mayflydb.model.record import Expiry, Record, Totals
 
 PAGE = 1000
@@ -85,6 +85,10 @@ class ExpiryReports:
         `exact`, False for estimates.
         """
         return msgspec.structs.asdict(await self._expiry_counts.count_records(container.node, now, allowance))
+
+    async def count_backlog(self, container: ContainerTarget, until: Instant, allowance: Allowance) -> int:
+        """Count the stored records whose deadline had come at an instant."""
+        return (await self._expiry_counts.count_due(container.node, container.node.rules, [until], allowance)).counts[0]
 
     async def set_ttl(self, target: str, change: Change) -> dict[str, Any]:
         """Make a change as a client would, and report the container as it is afterwards."""
@@ -175,16 +179,16 @@ class ExpiryReports:
         expiry = earliest_expiry(record, container.rules)
         if expiry is None or container.definition.paused is not None:
             return None
-        deadline, rule = expiry
+        schedule = schedule_of(container, self._engine.monitor.schedule)
+        first = purge_instant(*expiry, schedule)
         # A pass of this very instant is over.
-        start = deadline if deadline > now else now + rule.passes
-        return purge_instant(start, rule, schedule_of(container, self._engine.monitor.schedule))
+        return max(first, now) if first > now or not expiry[1].passes else schedule.next(now + 1)
 
     async def list_due(self, wanted: requests.DueList) -> dict[str, Any]:
         """List records by deadline, after `from` and up to `to`, hidden records included."""
         now = await self._engine.now()
         since = None if wanted.since is None else requests.parse_moment(wanted.since)
-        to = formats.LAST_INSTANT if wanted.to is None else requests.parse_moment(wanted.to)
+        to = LAST_INSTANT if wanted.to is None else requests.parse_moment(wanted.to)
         limit = wanted.checked_limit()
         allowance, known_to = self.allow(), to
         found: list[tuple[Instant, str, Record, ContainerTarget]] = []

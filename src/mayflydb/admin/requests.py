@@ -11,6 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 from mayflydb.engine.clock_mover import SweepMode
 from mayflydb.engine.proposals import Change
 from mayflydb.expiry.guard import GuardLimits
+from mayflydb.expiry.rules import Cause
 from mayflydb.model.durations import LONGEST, parse_instant, parse_span
 from mayflydb.model.errors import BadRequest
 from mayflydb.model.hints import Hint
@@ -187,10 +188,98 @@ class SetLifecycle(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             " the server's limits."
         ),
     ] = UNSET
+    grace: Annotated[
+        str | UnsetType,
+        Meta(
+            description="The time for which expired records are kept, hidden; `undelete` brings them back. Whole seconds; `0s`:"
+            " none."
+        ),
+    ] = UNSET
+
+    touch: Annotated[
+        str | UnsetType,
+        Meta(
+            description="A read by key or index gives a record a new life, at most once in this time; `0s`: only writes do."
+        ),
+    ] = UNSET
+
+    def settings(self) -> dict[str, object]:
+        """The values of the fields of `Lifecycle`; UNSET: as it is."""
+        spans = {"grace": self.grace, "touch": self.touch}
+        return {
+            "guard": self.guard,
+            **{name: UNSET if given is UNSET else whole_seconds(given) for name, given in spans.items()},
+        }
 
     def __post_init__(self) -> None:
         if isinstance(self.guard, GuardLimits) and not (self.guard.records >= 1 and 0 <= self.guard.percent <= 100):
             raise ValueError("a guard has at least 1 record, and 0 to 100 percent")
+
+
+class Undelete(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The expired records of a container that come back: one, or all with deadlines after `from` and up to `to`."""
+
+    target: Container
+    id: Annotated[
+        str | None, Meta(description="Only this record; for YDB the key, several columns as a JSON list.")
+    ] = None
+    pk: Annotated[
+        str | None, Meta(description="Cosmos DB: the partition key of the record, as JSON or plain text.")
+    ] = None
+    causes: Annotated[
+        tuple[Cause, ...], Meta(description="Only records that expired by these causes; empty: by any.")
+    ] = ()
+    since: Annotated[str | None, Meta(description="Deadlines after this instant; without it from the first on.")] = (
+        msgspec.field(default=None, name="from")
+    )
+    to: Annotated[str | None, Meta(description="Deadlines up to this instant.")] = None
+    life: Annotated[
+        str | None,
+        Meta(
+            description="The time that records which expire by a date have from now on; without it the span of their TTL."
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.id is not None and (self.causes or self.since is not None or self.to is not None):
+            raise ValueError("a record is named by its id, or selected by causes and deadlines")
+
+    def seconds(self) -> int | None:
+        if self.life is None:
+            return None
+        seconds = whole_seconds(self.life)
+        if not seconds:
+            raise BadRequest("a life is at least a second")
+        return seconds
+
+
+class UndeleteOf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The container of an undelete."""
+
+    target: Container
+
+
+class AddWebhook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A new webhook."""
+
+    name: Annotated[
+        str, Meta(description="Its name: letters, digits, `-`, `_` and `.`.", pattern=r"^[A-Za-z0-9_.-]{1,64}$")
+    ]
+    url: Annotated[str, Meta(description="The address to which messages are posted: http or https.")]
+    target: Everything = None
+    causes: Annotated[
+        tuple[Cause, ...], Meta(description="Only records that expired by these causes; empty: by any.")
+    ] = ()
+    secret: Annotated[
+        str | None,
+        Meta(description="The secret that signs messages, `whsec_` and base64; without it the server makes one."),
+    ] = None
+
+
+class WebhookName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A webhook."""
+
+    name: Annotated[str, Meta(description="The name of a webhook.")]
 
 
 class Confirm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -220,12 +309,23 @@ class Forecast(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return span
 
 
-class Explain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class RecordName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One record. `pk` is JSON or plain text."""
 
     target: Container
     id: Annotated[str, Meta(description="The record's id; for YDB the key, several columns as a JSON list.")]
     pk: Annotated[str | None, Meta(description="Cosmos DB: the partition key, as JSON or plain text.")] = None
+
+
+class ErasurePage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Lines of the erasure log."""
+
+    after: Annotated[int, Meta(description="The place after which to begin: `last` of the page before.")] = 0
+
+    def checked_after(self) -> int:
+        if not 0 <= self.after < 1 << 63:
+            raise BadRequest(f"after={self.after}", hint="0, or the `last` of the page before")
+        return self.after
 
 
 class DueList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -315,7 +415,7 @@ class ExportPage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(description="1 to 1000 records.")] = 500
     as_of: Annotated[str | None, Meta(description="An instant from now on: the records that will be left then.")] = None
 
-    def read_as_of(self) -> Instant | None:
+    def parse_as_of(self) -> Instant | None:
         return None if self.as_of is None else parse_moment(self.as_of)
 
     def checked_limit(self) -> int:
@@ -338,6 +438,14 @@ def parse_duration(text: str) -> Span:
         return parse_span(text)
     except ValueError as error:
         raise BadRequest(str(error)) from None
+
+
+def whole_seconds(text: str) -> int:
+    """Parse a duration as people write it, in seconds. BadRequest for text that is none, and for parts of a second."""
+    span = parse_duration(text)
+    if span % SECOND:
+        raise BadRequest(f"{text} is no whole number of seconds")
+    return span // SECOND
 
 
 def parse_moment(text: str) -> Instant:

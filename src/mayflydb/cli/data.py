@@ -19,7 +19,6 @@ from mayflydb.config import StorageSettings
 from mayflydb.config.values import storage as storage_url
 from mayflydb.model.durations import parse_instant
 from mayflydb.model.errors import InUse, MayflyError
-from mayflydb.model.instant import to_rfc3339
 from mayflydb.version import __version__
 
 if TYPE_CHECKING:
@@ -101,7 +100,7 @@ def export_(ctx: click.Context, file: Path, storage: str | None, target: str | N
             raise click.UsageError("--target names a running server's container: leave --storage out", ctx)
         from mayflydb.cli.export_records import export_records
 
-        export_records(ctx, file, target, None if as_of is None else to_rfc3339(parse_instant(as_of)))
+        export_records(ctx, file, target, as_of)
         return
     if as_of is not None:
         raise click.UsageError("--as-of reads a container of a running server: name it by --target", ctx)

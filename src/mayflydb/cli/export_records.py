@@ -20,7 +20,7 @@ from mayflydb.cli.progress import ProgressLine
 def export_records(ctx: click.Context, file: Path, target: str, as_of: str | None) -> None:
     """Write all records to a file that does not exist. It gets its name when it is complete.
 
-    `as_of`: an instant in RFC 3339; only the records that will be left then.
+    `as_of`: an instant as people write it; only the records that will be left then.
     """
     suffix = file.suffix.lower()
     if suffix not in (".jsonl", ".ndjson", ".csv"):

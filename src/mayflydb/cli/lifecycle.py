@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from mayflydb.cli.admin import CommandFailed, admin_client, ask_to_confirm
+from mayflydb.cli.admin import CommandFailed, admin_client, ask_to_confirm, check_with
 from mayflydb.cli.output import output_option, show
+from mayflydb.model.durations import parse_span
 
 
 @click.group()
@@ -41,15 +42,26 @@ def _limits(ctx: click.Context, parameter: click.Parameter, value: str | None) -
     callback=_limits,
     help="Hold a purge of more unexpected expiries than both; off: no guard; server: the server's limits.",
 )
+@click.option(
+    "--grace",
+    metavar="TIME",
+    callback=check_with(parse_span),
+    help="Keep expired records for so long, as in 7d: hidden, until they are purged or undeleted. 0s: purge at once.",
+)
+@click.option(
+    "--touch",
+    metavar="TIME",
+    callback=check_with(parse_span),
+    help="A read by key or index gives a record a new life, at most once in this time, as in 5m. 0s: only writes do.",
+)
 @output_option
 @click.pass_context
-def set_(ctx: click.Context, target: str, guard: object) -> None:
+def set_(ctx: click.Context, target: str, guard: object, grace: str | None, touch: str | None) -> None:
     """Change lifecycle settings of TARGET. Settings that are not named stay."""
-    wanted = {
-        name: None if value == "server" else value for name, value in {"guard": guard}.items() if value is not None
-    }
+    given = {"guard": guard, "grace": grace, "touch": touch}
+    wanted = {name: None if value == "server" else value for name, value in given.items() if value is not None}
     if not wanted:
-        raise click.UsageError("an option is needed: --guard", ctx)
+        raise click.UsageError("an option is needed: --guard, --grace or --touch", ctx)
     show(ctx, admin_client(ctx).post("lifecycle", {"target": target, **wanted}))
 
 

@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -286,6 +286,7 @@ def _refuse_contradictions(loaded: LoadedSettings) -> None:
             exit_code=4,
         )
     _refuse_limits_without_a_disk(settings.storage)
+    _refuse_secure_erase_in_vain(settings)
     _refuse_contradictions_of_mongo(settings)
     _refuse_contradictions_of_ydb(settings)
     _refuse_custom_paths_in_vain(settings)
@@ -388,6 +389,22 @@ def _refuse_limits_without_a_disk(storage: StorageSettings) -> None:
                 hint=f"leave it out, or store in a file instead of {storage.shown}",
                 exit_code=2,
             )
+
+
+_NO_SECURE_ERASE: Final = {
+    "memory": ("what is in memory is in no file that could be overwritten", "leave it out, or store in a file"),
+    "postgresql": (
+        "PostgreSQL keeps copies of deleted rows until it vacuums, and in its write-ahead log",
+        "leave it out, or store in a file; an encrypted disk, vacuums and the age of WAL archives are PostgreSQL's own means",
+    ),
+}
+
+
+def _refuse_secure_erase_in_vain(settings: Settings) -> None:
+    refusal = _NO_SECURE_ERASE.get(settings.storage.kind)
+    if settings.ttl.erase == "secure" and refusal is not None:
+        message, hint = refusal
+        raise StartFailed(message, setting="ttl.erase", hint=hint, exit_code=2)
 
 
 def _refuse_keys_in_vain(settings: Settings) -> None:

@@ -246,7 +246,8 @@ class TtlSettings(msgspec.Struct, frozen=True):
     kept.
 
     `ydb_tick`, `ydb_retry_interval`, `ydb_removal`: as `PassSettings` has them. `guard_records`, `guard_percent`: as
-    `GuardLimits` has them; without `guard` only containers with limits of their own have one.
+    `GuardLimits` has them; without `guard` only containers with limits of their own have one. `erasure_log`: every expiry gets a
+    line in the erasure log. `erase`: whether what expired is overwritten in the store's file.
     """
 
     sweep_interval: Span
@@ -262,6 +263,8 @@ class TtlSettings(msgspec.Struct, frozen=True):
     guard: bool
     guard_records: int
     guard_percent: int
+    erasure_log: bool
+    erase: Literal["normal", "secure"]
 
 
 class LimitSettings(msgspec.Struct, frozen=True):

@@ -67,6 +67,22 @@ TTL_ROWS: Final[Sequence[Row]] = (
         "PERCENT",
     ),
     Row(
+        "ttl.erasure_log",
+        ("--erasure-log/--no-erasure-log",),
+        False,
+        read.switch,
+        "Keep a log of what expired: when, under which rule, and a keyed hash of its key, in a chain that shows later changes.",
+        switch=True,
+    ),
+    Row(
+        "ttl.erase",
+        ("--erase",),
+        "normal",
+        read.choice("normal", "secure"),
+        "secure: what expired is overwritten in the store's file and its log, within a minute. For a file alone.",
+        "normal|secure",
+    ),
+    Row(
         "ttl.charge",
         ("--ttl-charge",),
         "leftover",

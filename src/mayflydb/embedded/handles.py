@@ -165,6 +165,28 @@ class AdminHandle:
         """Purge all due records."""
         return self._controls.ask("POST", "purge", target=target)
 
+    def set_lifecycle(self, target: str, **settings: Any) -> dict[str, Any]:
+        """Change lifecycle settings of a container: `grace`, such as `7d`; `guard`, as the admin API has it."""
+        return self._controls.ask("POST", "lifecycle", target=target, **settings)
+
+    def undelete(self, target: str, id: str | None = None, pk: Any = NOT_GIVEN, **selection: Any) -> int:
+        """Bring back the expired records of a container that are not purged yet, or one of them; return their number.
+
+        `selection`: the admin API's `causes`, `from`, `to` and `life`.
+        """
+        one = {"target": target} if id is None else questions.record(target, id, pk)
+        answer = self._controls.ask("POST", "undelete", **one, **selection)
+        while not answer["done"]:
+            answer = self._controls.ask("GET", "undelete", target=target)
+        return int(answer["undeleted"])
+
+    def add_webhook(self, name: str, url: str, **more: Any) -> dict[str, Any]:
+        """Post expiries from now on to an address; the answer has the `secret` of signatures.
+
+        `more`: the admin API's `target`, `causes` and `secret`.
+        """
+        return self._controls.ask("POST", "webhooks", name=name, url=url, **more)
+
     def stats(self) -> dict[str, Any]:
         """Return counts of records, in all and by target."""
         return self._controls.ask("GET", "stats")

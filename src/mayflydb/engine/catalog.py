@@ -16,7 +16,8 @@ from mayflydb.expiry.as_of import rules_as_of
 from mayflydb.expiry.guard import HeldPurge
 from mayflydb.expiry.lifecycle import Lifecycle
 from mayflydb.expiry.passes import Schedule
-from mayflydb.expiry.rules import Rule
+from mayflydb.expiry.rules import Rule, with_grace
+from mayflydb.expiry.undelete import Undelete
 from mayflydb.model.instant import Instant, Span
 from mayflydb.model.keys import SortKeys
 from mayflydb.model.order import FIRST_ORDERED
@@ -101,6 +102,7 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     highest number that an index or slot ever had, as far as it is known. `schedule`: the container's own passes, for rules
     with `passes`; None: those of the monitor. `run`: the last pass that erased records, or was made on demand. `lifecycle`:
     settings beyond the protocol's. `held`: the purge that the guard holds; `confirmed`: the instant of the last confirmation.
+    `undelete`: the undelete that is under way, during which nothing is purged.
     """
 
     body: Mapping[str, Any]
@@ -121,6 +123,7 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     run: Run | None = None
     lifecycle: Lifecycle = Lifecycle()
     held: HeldPurge | None = None
+    undelete: Undelete | None = None
     confirmed: Instant | None = None
 
 
@@ -136,7 +139,10 @@ class Node(msgspec.Struct, frozen=True):
     def rules(self) -> tuple[Rule, ...]:
         """The rules in force."""
         definition = self.definition
-        return () if definition.paused == "expiry" else definition.rules
+        if definition.paused == "expiry":
+            return ()
+        grace = definition.lifecycle.grace
+        return with_grace(definition.rules, grace) if grace else definition.rules
 
     @property
     def body(self) -> Mapping[str, Any]:

@@ -78,6 +78,7 @@ class ClockMover:
     async def walk(self, to: Instant, containers: Sequence[Node], sweep: SweepMode) -> AdvanceResult:
         """Advance to the instant `to`. Forbidden for an instant in the past: records would be younger than now."""
         async with self._walking:
+            await self._engine.accesses.flush()
             start = await self._engine.now()
             if to < start:
                 raise Forbidden("the clock does not go back: reset the store first, or use force on an empty one")

@@ -11,12 +11,14 @@ import msgspec
 
 from mayflydb.clock import monotonic_us
 from mayflydb.engine.access_log import AccessLog, Observer, Observers
+from mayflydb.engine.accesses import Accesses
 from mayflydb.engine.budgets import Budgets
 from mayflydb.engine.catalog import OWNER_MISSING, Node, Nodes
 from mayflydb.engine.commands import Command, Step, Written
 from mayflydb.engine.companions import Companions
 from mayflydb.engine.dates import DateIndexes
 from mayflydb.engine.definitions import Definitions
+from mayflydb.engine.erasure_log import ErasureLog
 from mayflydb.engine.expiry_counts import ExpiryCounts
 from mayflydb.engine.history import versions
 from mayflydb.engine.indexes import Indexes
@@ -28,11 +30,13 @@ from mayflydb.engine.read_set import ReadSet
 from mayflydb.engine.reads import Reads, row_at
 from mayflydb.engine.reaper import Lease, Reaper
 from mayflydb.engine.request_counts import RequestCounts
+from mayflydb.engine.scrubbing import Scrubber
 from mayflydb.engine.slow_log import SlowLog
 from mayflydb.engine.storage_sizes import StorageSizes
 from mayflydb.engine.timekeeper import MARK, OF_THE_HOST, Timekeeper
 from mayflydb.engine.traces import TraceLog
 from mayflydb.engine.transactions import Body, ExpirableRecords, WriteTransaction
+from mayflydb.engine.undeletes import Undeletes
 from mayflydb.engine.upcoming import next_deadline
 from mayflydb.engine.workspace import Workspace
 from mayflydb.evaluation.evaluators import Evaluators
@@ -152,6 +156,9 @@ class Engine:
     storage_sizes: StorageSizes | None = None
     """The sizes of the store."""
 
+    scrubber: Scrubber | None = None
+    """Overwrites what expired, with secure erase."""
+
     epoch = 0
     """The number of times that everything stored was replaced: what was read before is void."""
 
@@ -185,24 +192,24 @@ class Engine:
         self.quotas = quotas or Quotas()
         self.open_transactions = self.quotas.get("open_transactions", MAX_TRANSACTIONS)
         self.transaction_bytes = self.quotas.get("transaction_bytes", MAX_TRANSACTION_BYTES)
-        self.store = store
-        self.lease = lease
-        self.budgets = budgets
+        self.store, self.lease, self.budgets = store, lease, budgets
         self.evaluators = Evaluators() if evaluators is None else evaluators
-        self.loop_watch = LoopWatch()
-        self.slow_log = SlowLog(monotonic_us, None)
+        self.loop_watch, self.slow_log = LoopWatch(), SlowLog(monotonic_us, None)
         self.requests = RequestCounts(monotonic_us)
         self.disk, self._kept = disk, kept
-        self.meter = meter
-        self.monitor = monitor
-        self.time = time
-        self.reaper = reaper
+        self.meter, self.monitor = meter, monitor
+        self.time, self.reaper = time, reaper
         self.definitions = definitions
         self.companions = Companions(store)
         self.ordered_histories = OrderedHistories(store, nodes)
         self.expiry_counts = ExpiryCounts(store)
-        self.indexes = Indexes(store, nodes, lambda: self._write_instant(0), lease, reaper.locks, self._begin_build)
+        self.accesses = Accesses(time, self.transact, inline=not store.durable)
+        reaper.prepare_sweeps(self.accesses.flush)
+        self.indexes = Indexes(
+            store, nodes, lambda: self._write_instant(0), lease, reaper.locks, self._begin_build, self.accesses.note_all
+        )
         self.dates = DateIndexes(store, nodes, reaper.invalidate, self._begin_build)
+        self.undeletes = Undeletes(store, nodes, definitions, self.transact, self.now)
         self.nodes = nodes
         self.version_cache = reaper.version_cache
         self.version_cache.max_bytes = self.transaction_bytes.limit // 2
@@ -234,6 +241,11 @@ class Engine:
     def reads(self) -> Reads:
         """Access to the committed state, for reads that are composed elsewhere."""
         return self.store
+
+    @property
+    def erasure_log(self) -> ErasureLog:
+        """The log of what expired."""
+        return self.reaper.erasure_log
 
     @property
     def durable(self) -> bool:
@@ -287,14 +299,16 @@ class Engine:
         """Find a visible record that the store keeps in memory, at once; None: `get` tells."""
         record = self._kept(container.id, partition, key)
         rules = container.rules
-        return record if record is not None and (not rules or visible_at(record, rules, now)) else None
+        if record is None or (rules and not visible_at(record, rules, now)):
+            return None
+        return self.accesses.note(container, record, now)
 
     async def get(self, container: Node, partition: bytes, key: bytes, now: Instant) -> Record | None:
         """Find a visible record."""
         record = await self.store.read(Get(container.id, partition, key))
         if record is None or not visible_at(record, container.rules, now):
             return None
-        return record
+        return self.accesses.note(container, record, now)
 
     def scan(
         self, container: Node, scope: Scope, after: Position | None, now: Instant, batch: int = SCAN_BATCH

@@ -6,6 +6,7 @@ same history gives the same events.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from itertools import takewhile
 
 import msgspec
@@ -50,6 +51,8 @@ class ExpiryEvents:
         self._store = store
         self._time = time
         self._limits = limits
+        self.read_bound: Callable[[], Awaitable[int | None]] | None = None
+        """Reads the number up to which events may be removed, for a reader that must not miss one; None: all of them."""
 
     async def read(self, after: int, limit: int, now: Instant) -> list[Expiry]:
         """Return up to `limit` events of all containers with a number above `after`, by number.
@@ -67,6 +70,19 @@ class ExpiryEvents:
     async def last(self) -> int:
         """Return the number of the last event; 0: there was none."""
         return await self._store.read(LastExpiry())
+
+    async def place(self, reader: str) -> int | None:
+        """Return the number of the last event that a reader with this name is done with; None: it has no place yet."""
+        return await self._store.read(NamedNumber(reader))
+
+    async def set_place(self, reader: str, number: int) -> None:
+        """Store the place of a reader."""
+
+        def decide() -> Decision[None]:
+            return Outcome((SetNumber(reader, number),), None)
+            yield
+
+        await self._store.write(decide)
 
     async def find_first_kept(self, now: Instant) -> int:
         """Return the number behind which all events are kept."""
@@ -91,6 +107,11 @@ class ExpiryEvents:
             return False
         oldest = await self._store.read(Expiries(None, 0, BATCH))
         old = list(takewhile(lambda event: event.id <= beyond or self._is_old(event, now), oldest))
+        bound = None if self.read_bound is None else await self.read_bound()
+        if bound is not None:
+            old = list(takewhile(lambda event: event.id <= bound, old))
+        if not old:
+            return False
         upto = old[-1].id
 
         def decide() -> Decision[None]:

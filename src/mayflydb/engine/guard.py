@@ -19,7 +19,7 @@ from mayflydb.engine.catalog import Definition, Node, Nodes, row_of
 from mayflydb.engine.expiry_counts import path_place
 from mayflydb.engine.timekeeper import Timekeeper
 from mayflydb.expiry.guard import ClockStep, GuardLimits, HeldPurge, Reason, Suspicion, find_step, suspect
-from mayflydb.expiry.ranges import DueRange, due_ranges
+from mayflydb.expiry.ranges import DueRange, purge_ranges
 from mayflydb.expiry.rules import Rule
 from mayflydb.expiry.sweep import PurgeRequest
 from mayflydb.model.due import DuePath
@@ -102,7 +102,7 @@ class Guard:
         limits = self.limits_of(node.definition)
         if limits is None:
             return Pass(None, None)
-        ranges = due_ranges(node.rules, request.horizon)
+        ranges = purge_ranges(node.rules, request.horizon)
         due = sum([(await self._store.read(CountDue(container, each.path, (each.upto,))))[0] for each in ranges])
         if due <= limits.records:
             return Pass(node.rules, limits.records)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -60,6 +60,10 @@ BUILD_LEASE: Span = 60 * SECOND
 """The time for which a node owns an index build, renewed with each batch."""
 
 
+Accessed: TypeAlias = Callable[[Node, Sequence[Record], Instant], None]
+"""Takes note of visible records of a container that were read at an instant."""
+
+
 class Indexes:
     """The ordered indexes of all containers of a store."""
 
@@ -71,12 +75,14 @@ class Indexes:
         lease: Lease | None = None,
         locks: Locks | None = None,
         begin: Callable[[int], Computing] = lambda container: HERE,
+        accessed: Accessed = lambda container, records, now: None,
     ) -> None:
         """`instant`: returns the instant of a write now. `lease`: takes a build for this node, if other nodes share the
         store.
 
-        `locks`: as in Build. `begin`: begins the computation of a container's keys.
+        `locks`: as in Build. `begin`: begins the computation of a container's keys. `accessed`: told of records that were read.
         """
+        self._accessed = accessed
         self._begin_computing = begin
         self._locks = locks
         self._store = store
@@ -104,7 +110,9 @@ class Indexes:
             records = await self._store.read(Fetch(container.id, wanted))
             full = len(records) < len(wanted) and bool(records)
             first = seqs.index(records[-1].seq, first) + 1 if full else first + len(wanted)
-            yield records if is_visible is None else list(filter(is_visible, records))
+            found = records if is_visible is None else list(filter(is_visible, records))
+            self._accessed(container, found, now)
+            yield found
             await asyncio.sleep(0)
 
     async def fetch_few(self, container: Node, seqs: Sequence[int], now: Instant) -> list[Record] | None:
@@ -113,7 +121,9 @@ class Indexes:
         if len(records) < len(seqs):
             return None
         is_visible = visibility(container.rules, now)
-        return records if is_visible is None else list(filter(is_visible, records))
+        found = records if is_visible is None else list(filter(is_visible, records))
+        self._accessed(container, found, now)
+        return found
 
     async def fetch_range(
         self, container: Node, index: Index, within: KeyRange, now: Instant, limit: int
@@ -123,7 +133,11 @@ class Indexes:
         """
         records = await self._store.read(FetchRange(container.id, index.number, within, limit))
         is_visible = visibility(container.rules, now)
-        return records if records is None or is_visible is None else list(filter(is_visible, records))
+        if records is None:
+            return None
+        found = records if is_visible is None else list(filter(is_visible, records))
+        self._accessed(container, found, now)
+        return found
 
     async def walk(
         self, container: Node, index: Index, within: KeyRange, descending: bool, now: Instant, batch: int
@@ -139,7 +153,10 @@ class Indexes:
             if not found:
                 return
             after = found[-1][0], found[-1][1].seq
-            yield [(key[:-HASH_BYTES], record) for key, record in found if is_visible is None or is_visible(record)]
+            shown = [(key[:-HASH_BYTES], record) for key, record in found if is_visible is None or is_visible(record)]
+            if container.definition.lifecycle.touch:
+                self._accessed(container, [record for _, record in shown], now)
+            yield shown
             await asyncio.sleep(0)
 
     async def has_all(self, container: int, indexes: Iterable[Index]) -> bool:

@@ -11,8 +11,8 @@ from mayflydb.engine.locks import Spared
 from mayflydb.engine.ordered_histories import next_stamp
 from mayflydb.engine.upcoming import schedule_of
 from mayflydb.engine.version_cache import VersionCache
-from mayflydb.expiry.passes import Schedule
-from mayflydb.expiry.ranges import DueRange, due_ranges
+from mayflydb.expiry.passes import Schedule, end_of_grace
+from mayflydb.expiry.ranges import DueRange, purge_ranges
 from mayflydb.expiry.rules import Rule
 from mayflydb.expiry.sweep import PurgeRequest
 from mayflydb.model.instant import Instant
@@ -50,7 +50,7 @@ def purge_due(
     `spared`: locked records, which stay, as do those that other nodes hold. `shared`: False if no other node writes in the
     container.
 
-    The reply has the earliest deadline of each purge, in the order of the purges.
+    The reply has the earliest end of each purge, a deadline with its grace, in the order of the purges.
     """
     row = yield from ask(LoadRow(container))
     if row is None:
@@ -59,7 +59,9 @@ def purge_due(
     # Asked again in this transaction: the container may have been paused since it was chosen.
     if node.definition.paused and (node.definition.paused != "purge" or request.override != "demanded"):
         return Outcome((), ())
-    if node.definition.held is not None or (rules is not None and node.rules != rules):
+    if node.definition.held is not None or node.definition.undelete is not None:
+        return Outcome((), ())
+    if rules is not None and node.rules != rules:
         return Outcome((), ())
     waits = schedule is not None and not request.overrides_pass(node.definition.schedule is not None)
     held = (yield from ask(HeldRecords(container, purging=True))) if shared else ()
@@ -67,7 +69,7 @@ def purge_due(
     if held is None:
         return Outcome((), ())
     spared = (*spared, *held)
-    ready, deadlines = yield from _ready(
+    ready, ends = yield from _ready(
         node, request.horizon, schedule_of(node, schedule) if schedule and waits else None, spared
     )
     # Equal shares, so that no rule waits behind the long backlog of another.
@@ -80,7 +82,7 @@ def purge_due(
     orderer = node.definition.ordered if node.definition.history else None
     stamp = (yield from next_stamp(orderer, {})) if orderer is not None and ready else None
     purges = tuple(_build_purge(node, request, ready, n, share, stamp, spared) for n in range(len(ready)))
-    return Outcome(purges, deadlines)
+    return Outcome(purges, ends)
 
 
 def _build_purge(
@@ -115,15 +117,15 @@ def _build_purge(
 def _ready(
     node: Node, horizon: Instant, schedule: Schedule | None, spared: Spared
 ) -> Generator[Read[Any], Any, tuple[list[DueRange], tuple[Instant, ...]]]:
-    """Return the ranges of a container in which a record is due, and the earliest deadline in each."""
+    """Return the ranges of a container with a record to purge, and the earliest end in each: a deadline with its grace."""
     ready = []
-    deadlines = []
-    for due in due_ranges(node.rules, horizon, schedule):
+    ends = []
+    for due in purge_ranges(node.rules, horizon, schedule):
         oldest = yield from ask(NextDue(node.id, due.path, None, spared))
         if oldest is not None and oldest <= due.upto:
             ready.append(due)
-            deadlines.append(due.deadline(oldest))
-    return ready, tuple(deadlines)
+            ends.append(end_of_grace(due.deadline(oldest), due.rule))
+    return ready, tuple(ends)
 
 
 def _read_due(

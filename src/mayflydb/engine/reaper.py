@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from mayflydb.engine.billing import Billing
 from mayflydb.engine.catalog import Nodes, Run
+from mayflydb.engine.erasure_log import ErasureLog
 from mayflydb.engine.expiry_events import ExpiryEvents
 from mayflydb.engine.guard import Guard
 from mayflydb.engine.housekeeping import DEFAULT_RETENTION, Housekeeping, Retention
@@ -101,12 +102,18 @@ class Reaper:
             self.locks, self.version_cache, self.notifier, self.guard,
         )  # fmt: skip
         self.events = ExpiryEvents(store, time, retention.events)
+        self.erasure_log = ErasureLog(store, time, nodes, self.notifier)
+        self.events.read_bound = self.erasure_log.read_cursor
         self._housekeeping = Housekeeping(store, nodes, limits.most, self.events, retention.history)
         monitor.listen(self.survey)
 
     def trace(self, traces: TraceLog | None) -> None:
         """Have purges noted from now on."""
         self._sweeper.traces = traces
+
+    def prepare_sweeps(self, prepare: Callable[[], Awaitable[None]]) -> None:
+        """Have this done before the sweeps of each request."""
+        self._sweeper.prepare = prepare
 
     # --- news ------------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ import contextlib
 from mayflydb.engine.catalog import Definition
 from mayflydb.engine.commands import Command, Draft, Mode
 from mayflydb.engine.engine import Engine
+from mayflydb.engine.erasure_log import SELF_TEST
 from mayflydb.engine.purge_decision import purge_due
 from mayflydb.expiry.rules import Rule
 from mayflydb.expiry.sweep import PurgeRequest
@@ -59,7 +60,7 @@ async def _prove(engine: Engine) -> None:
         _expect(living is not None and living.value == _LIVING, "a record that was written could not be read")
         _expect(await engine.get(container, b"", _DEAD, now) is None, "a record that has expired could be read")
         # Not by the reaper, which would wait until every other node knows of this one or is dead. Another node's may be first.
-        request = PurgeRequest(now, now, "sweep")
+        request = PurgeRequest(now, now, SELF_TEST)
         await engine.store.write(lambda: purge_due(engine.nodes, container.id, 1, request, shared=False), "user")
         _expect(await engine.get_stored(container.id, b"", _DEAD) is None, "a record that has expired was not purged")
         await engine.write(container.id, Command(Mode.DELETE, b"", _LIVING), now)

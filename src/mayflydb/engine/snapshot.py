@@ -130,9 +130,9 @@ class Snapshot:
         """Find the visible record with this identity, as the transaction sees it. Errors: OwnerNotFound, WriteConflict."""
         view = await self._view(container)
         view.note_blind_read(partition, key)
-        return await run_steps(
-            view.workspace.get(partition, key), lambda request: self._answer(view, request, self._read_begun)
-        )
+        steps = view.workspace.get(partition, key)
+        found = await run_steps(steps, lambda request: self._answer(view, request, self._read_begun))
+        return self._engine.accesses.note(view.node, found, self.now)
 
     async def scan(
         self, container: int, scope: Scope, after: Position | None = None, batch: int = SCAN_BATCH

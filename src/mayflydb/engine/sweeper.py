@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Final
 
@@ -66,6 +66,7 @@ class Sweeper:
         self.purge_counts: Counter[int] = Counter()
         self.purge_delays: dict[str, Histogram] = {}
         self.traces: TraceLog | None = None
+        self.prepare: Callable[[], Awaitable[None]] = _prepare_nothing
         self.shortage: Span | None = None
         """The host time until an exhausted budget can pay for a sweep again; None: no budget ended the last request."""
         self._store = store
@@ -103,6 +104,7 @@ class Sweeper:
         began: dict[int, int] = {}
         passes: dict[int, Pass] = {}
         self._guard.observe(request.horizon)
+        await self.prepare()
         async with self._sweeping:
             while (sweep := await self._choose(request, waits | stuck)) is not None:
                 container = sweep.container
@@ -222,9 +224,9 @@ class Sweeper:
         # The planned limit: a poor budget of one container must not make the sweeps of all others small.
         self._last = SweepResult(container, sweep.limit, removed, committed.held)
         self.purge_counts[container] += removed
-        for deadline, purged in zip(committed.reply, committed.purged, strict=True):
+        for end, purged in zip(committed.reply, committed.purged, strict=True):
             if purged.records:
-                self._note_delay(container, request.now - deadline)
+                self._note_delay(container, request.now - end)
         self._monitor.count_sweep(container, removed, size, committed.held)
         if removed:
             self._notifier.notify()
@@ -235,3 +237,7 @@ class Sweeper:
     def _note_delay(self, container: int, delay: Span) -> None:
         space = self._monitor.space_of(container)
         self.purge_delays.setdefault(space, Histogram(DELAY_BOUNDS)).add(max(0, delay))
+
+
+async def _prepare_nothing() -> None:
+    return

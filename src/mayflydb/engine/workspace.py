@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Sequence, Set
 from typing import Any
 
+import msgspec
+
 from mayflydb.engine.catalog import Index, Node, row_of, with_several
 from mayflydb.engine.commands import Command, Draft, Mode, Written
 from mayflydb.engine.locks import Locked, LockHolder, Locks
@@ -23,9 +25,10 @@ from mayflydb.engine.record_decisions import (
 )
 from mayflydb.engine.version_cache import Replaced
 from mayflydb.expiry.deadline import visible_at
+from mayflydb.expiry.sliding import needs_touch, touch
 from mayflydb.model.due import date_key
 from mayflydb.model.errors import Conflict, Corrupt
-from mayflydb.model.instant import Instant
+from mayflydb.model.instant import Instant, floor_to_second
 from mayflydb.model.order import FIRST_ORDERED, Order, Position
 from mayflydb.model.record import Dates, Entry, Kind, Record, Totals, Version
 from mayflydb.store.interface import (
@@ -40,6 +43,7 @@ from mayflydb.store.interface import (
     Put,
     PutRow,
     Read,
+    ReplaceEntries,
     Scan,
     ask,
 )
@@ -270,6 +274,41 @@ class Workspace:
         """Return a stored holder of entries with this transaction's writes, unless its entries were written here."""
         record, own = self._entries.get(stored.seq, (stored, None))
         return record if own is None else None
+
+    def undelete(self, hidden: Record, dates: Dates) -> Generator[Read[Any], Any, None]:
+        """Give a hidden record a new life, with these dates. Its value and its other entries stay.
+
+        Locked: an open transaction has locked the record.
+        """
+        if self._locks:
+            self._locks.check(self._container, (hidden.partition, hidden.key), self._holder)
+        lsn, _ = yield from ask(Allocate(self._container, seq=False))
+        anchor = floor_to_second(self._now)
+        record = msgspec.structs.replace(hidden, written=self._now, anchor=anchor, lsn=lsn, dates=dates)
+        self.replaced.append(Replaced(hidden, lsn))
+        self._keep(record, None, hidden, moved=False)
+        for slot, date in set(dates) - set(hidden.dates):
+            self.changes.append(ReplaceEntries(self._container, slot, ((record, (date_key(date),)),)))
+        yield from self._remember(Kind.REPLACE, lsn, record, hidden, record.value)
+
+    def touch(self, record: Record, read: Instant) -> Generator[Read[Any], Any, bool]:
+        """Prolong the life of a stored record that was read at an instant; False: it has expired, or needs no new life.
+
+        Its version stays, so that clients that know its etag may go on.
+        """
+        interval = self._definition.lifecycle.touch
+        if not visible_at(record, self.rules, self._now):
+            return False
+        if not interval or not needs_touch(record, self.rules, read, interval):
+            return False
+        # The lsn must move all the same: nodes that cache the container's row rely on it to see changes.
+        yield from ask(Allocate(self._container, seq=False))
+        anchor, dates = touch(record, self.rules, read)
+        after = msgspec.structs.replace(record, anchor=anchor, dates=dates)
+        self._keep(after, None, record, moved=False)
+        for slot, date in set(dates) - set(record.dates):
+            self.changes.append(ReplaceEntries(self._container, slot, ((after, (date_key(date),)),)))
+        return True
 
     def purge_hidden(self, expired: Record) -> Generator[Read[Any], Any, None]:
         """Purge a hidden record, with its event. Locked: another open transaction may have prevented its expiry."""

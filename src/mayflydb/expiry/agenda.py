@@ -57,7 +57,7 @@ class Agenda:
             # The read under way may have missed this record, so read again after it.
             self._unknown.add(container)
         known = self._upcoming.get(container)
-        if known is not None and known.deadline <= ahead.deadline and known.purge <= ahead.purge:
+        if known is not None and known.ends <= ahead.ends and known.purge <= ahead.purge:
             # Most writes end here, and every write comes here, so nothing is built before.
             return False
         self._upcoming[container] = ahead.sooner(known)
@@ -85,7 +85,7 @@ class Agenda:
     def _defer(self, container: int, ahead: Upcoming, last_pass: Instant) -> Upcoming:
         """Move a purge to the next pass if the last one has ended: a record written since then waits, even if it is due."""
         if ahead.purge <= last_pass and self._ended.get(container) == last_pass:
-            return Upcoming(ahead.deadline, self._schedules[container].next(last_pass + 1))
+            return Upcoming(ahead.ends, self._schedules[container].next(last_pass + 1))
         return ahead
 
     def roll_back(self) -> None:
@@ -186,7 +186,7 @@ class Agenda:
     ) -> dict[int, Waiting]:
         """Return the containers that have records to purge for a request, without those that are `excluded`."""
         return {
-            container: Waiting(ahead.deadline, self._turns.get(container, 0))
+            container: Waiting(ahead.ends, self._turns.get(container, 0))
             for container, ahead in self._upcoming.items()
             if self._is_due(container, ahead, request)
             and container not in excluded
@@ -197,14 +197,14 @@ class Agenda:
         overrides = request.overrides_pass(container in self._schedules)
         # Inclusive: a record is due at the horizon if its deadline, or its pass, is the horizon itself.
         return (
-            (ahead.deadline if overrides else ahead.purge) <= request.horizon
+            (ahead.ends if overrides else ahead.purge) <= request.horizon
             and (request.containers is None or container in request.containers)
             and self._postponed.get(container, 0) <= request.now
         )
 
     def next_deadline(self) -> Instant | None:
-        """Return the earliest deadline of all records that may be purged; it may be in the past."""
-        return min((ahead.deadline for ahead in self._upcoming.values()), default=None)
+        """Return the earliest end, with its grace, of all records that may be purged; it may be in the past."""
+        return min((ahead.ends for ahead in self._upcoming.values()), default=None)
 
     def next_purge(self, is_stopped: IsStopped) -> Instant | None:
         """Return the earliest instant at which there is something to purge; None: never."""

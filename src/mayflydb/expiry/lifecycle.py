@@ -12,7 +12,11 @@ from mayflydb.expiry.guard import GuardLimits
 class Lifecycle(msgspec.Struct, frozen=True, omit_defaults=True):
     """The lifecycle settings of one container.
 
-    `guard`: the limits of its guard; `off`: it has no guard; None: the limits of the server's settings.
+    `guard`: the limits of its guard; `off`: it has no guard; None: the limits of the server's settings. `grace`: seconds for
+    which expired records are kept before they are purged; they are hidden meanwhile, and can be undeleted. `touch`: a read by
+    key or index gives a record a new life, at most once in so many seconds; 0: only writes do.
     """
 
     guard: GuardLimits | Literal["off"] | None = None
+    grace: int = 0
+    touch: int = 0

@@ -8,7 +8,7 @@ import msgspec
 
 from mayflydb.expiry.deadline import Expirable, deadline_under
 from mayflydb.expiry.rules import Rule
-from mayflydb.model.instant import MINUTE, Instant, Span
+from mayflydb.model.instant import MINUTE, SECOND, Instant, Span
 
 
 class Schedule(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -47,13 +47,20 @@ class Schedule(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def horizon_of(rule: Rule, now: Instant, schedule: Schedule | None) -> Instant | None:
-    """Return the instant up to which a rule may purge at `now`; None: not yet. Without a schedule, that is `now`."""
-    return schedule.last(now) if rule.passes and schedule is not None else now
+    """Return the latest deadline that a rule may purge at `now`; None: none yet. Without a schedule and grace, that is `now`."""
+    horizon = schedule.last(now) if rule.passes and schedule is not None else now
+    return None if horizon is None else horizon - rule.grace * SECOND
 
 
 def purge_instant(deadline: Instant, rule: Rule, schedule: Schedule | None) -> Instant:
     """Return the instant from which a record with this deadline under a rule may be purged."""
-    return schedule.next(deadline) if rule.passes and schedule is not None else deadline
+    ends = end_of_grace(deadline, rule)
+    return schedule.next(ends) if rule.passes and schedule is not None else ends
+
+
+def end_of_grace(deadline: Instant, rule: Rule) -> Instant:
+    """Return the instant up to which an expired record is kept in any case."""
+    return deadline + rule.grace * SECOND
 
 
 TICK: Span = MINUTE
@@ -88,23 +95,30 @@ def add_pass(schedule: Schedule, now: Instant, tick: Span = TICK) -> Schedule:
 
 
 class Upcoming(msgspec.Struct, frozen=True):
-    """The earliest deadline of a container, and the earliest instant at which a record may be purged."""
+    """The purges ahead in a container. `ends`: the earliest deadline, with its grace; `purge`: the earliest instant at which a
+    record may be purged, later if passes purge it.
+    """
 
-    deadline: Instant
+    ends: Instant
     purge: Instant
 
     def sooner(self, other: Upcoming | None) -> Upcoming:
         """Return the earlier of each."""
-        if other is None or (self.deadline <= other.deadline and self.purge <= other.purge):
+        if other is None or (self.ends <= other.ends and self.purge <= other.purge):
             return self
-        return Upcoming(min(self.deadline, other.deadline), min(self.purge, other.purge))
+        return Upcoming(min(self.ends, other.ends), min(self.purge, other.purge))
 
 
 def upcoming(record: Expirable, rules: Sequence[Rule], schedule: Schedule) -> Upcoming | None:
-    """Return the deadline of a record and its purge instant; None: never."""
+    """Return the end of a record with its grace, and its purge instant; None: never."""
     earliest: Upcoming | None = None
     for rule in rules:
-        ends = deadline_under(record, rule)
-        if ends is not None:
-            earliest = Upcoming(ends, purge_instant(ends, rule, schedule)).sooner(earliest)
+        deadline = deadline_under(record, rule)
+        if deadline is not None:
+            earliest = upcoming_of(deadline, rule, schedule).sooner(earliest)
     return earliest
+
+
+def upcoming_of(deadline: Instant, rule: Rule, schedule: Schedule | None) -> Upcoming:
+    """Return the same for a deadline under one rule."""
+    return Upcoming(end_of_grace(deadline, rule), purge_instant(deadline, rule, schedule))

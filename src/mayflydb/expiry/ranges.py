@@ -60,6 +60,10 @@ def _deadline(value: Instant, span: Span | None, rule: Rule) -> Instant:
     return deadline if rule.not_before is None else max(deadline, rule.not_before)
 
 
+def _range(lane: Lane, upto: Instant) -> DueRange:
+    return DueRange(lane.path, upto, lane.span, lane.cause, lane.rule)
+
+
 def lanes(rules: Sequence[Rule]) -> tuple[Lane, ...]:
     """Return the lanes in which records of a container can expire."""
     found: list[Lane] = []
@@ -73,13 +77,18 @@ def lanes(rules: Sequence[Rule]) -> tuple[Lane, ...]:
     return tuple(found)
 
 
-def due_ranges(rules: Sequence[Rule], now: Instant, schedule: Schedule | None = None) -> tuple[DueRange, ...]:
-    """Return the ranges that hold exactly the records due at `now` (several rules may name one record twice).
+def due_ranges(rules: Sequence[Rule], now: Instant) -> tuple[DueRange, ...]:
+    """Return the ranges that hold exactly the records due at `now` (several rules may name one record twice)."""
+    return tuple(_range(lane, bound) for lane in lanes(rules) if (bound := lane.highest_due(now)) is not None)
 
-    `schedule`: rules with passes purge records that were due at its last pass.
+
+def purge_ranges(rules: Sequence[Rule], now: Instant, schedule: Schedule | None = None) -> tuple[DueRange, ...]:
+    """Return the ranges that hold exactly the records that may be purged at `now`: those whose grace has ended.
+
+    `schedule`: rules with passes purge records whose grace had ended at its last pass.
     """
     return tuple(
-        DueRange(lane.path, bound, lane.span, lane.cause, lane.rule)
+        _range(lane, bound)
         for lane in lanes(rules)
         if (horizon := horizon_of(lane.rule, now, schedule)) is not None
         and (bound := lane.highest_due(horizon)) is not None

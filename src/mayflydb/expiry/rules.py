@@ -21,7 +21,7 @@ class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
     expired records are returned by no read; else they show until purged. `not_before`: no record expires earlier under this
     rule. `version` tells the rule apart from all others the container has or had. `slot`: counts from the record's date
     there; None: from its anchor. `passes`: purged by passes at intervals rather than at the deadline. `since`: the instant of
-    the change that brought the rule; None: it came with its container.
+    the change that brought the rule; None: it came with its container. `grace`: seconds for which expired records are kept.
     """
 
     cause: RuleCause
@@ -33,6 +33,7 @@ class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
     slot: int | None = None
     passes: bool = False
     since: Instant | None = None
+    grace: int = 0
 
     def __post_init__(self) -> None:
         # The entries of a slot are in the order of dates alone. With spans of their own, due records would not be one range.
@@ -60,6 +61,11 @@ def index_rule(after: int, slot: int, hides: bool) -> Rule:
 def column_rule(after: int, slot: int, hides: bool) -> Rule:
     """Build the rule of a TTL column. `after`: seconds from a record's date in the slot. Passes purge, even hidden records."""
     return Rule("column", after, hides=hides, slot=slot, passes=True)
+
+
+def with_grace(rules: Sequence[Rule], grace: int) -> tuple[Rule, ...]:
+    """Return the rules of a container that keeps expired records for so many seconds. Each rule hides them meanwhile."""
+    return tuple(msgspec.structs.replace(rule, hides=True, grace=grace) for rule in rules)
 
 
 def with_notice(rules: Sequence[Rule], not_before: Instant | None) -> tuple[Rule, ...]:

@@ -76,7 +76,20 @@ HELP: dict[str, tuple[str, str]] = {
     "mayfly_ttl_default_seconds": ("gauge", "The default ttl; -1 without a default, absent while off."),
     "mayfly_ttl_backlog_items": ("gauge", "Records that are due and not yet purged."),
     "mayfly_guard_held": ("gauge", "1 while the guard holds the purge of the container."),
+    "mayfly_touched_records_total": ("counter", "Records that got a new life by a read since the server started."),
+    "mayfly_touches_missed_total": (
+        "counter",
+        "Reads that should have done so: too many waited, or no write was possible.",
+    ),
+    "mayfly_webhook_waiting_events": ("gauge", "Expiry events that a webhook has not got yet, of any target."),
+    "mayfly_webhook_dead_letters": (
+        "gauge",
+        "Messages that a webhook did not accept, and that are not repeated any more.",
+    ),
+    "mayfly_webhook_messages_total": ("counter", "Messages to a webhook since the server started, by their result."),
     "mayfly_ttl_purged_total": ("counter", "Records purged since the server started."),
+    "mayfly_erasure_lines": ("gauge", "Lines of the erasure log."),
+    "mayfly_erasure_lag_events": ("gauge", "Expiry events that have no line in the erasure log yet, while it is on."),
     "mayfly_ttl_purge_lag_seconds": ("gauge", "Age of the oldest deadline that is due and not yet purged."),
     "mayfly_ttl_purge_delay_seconds": (
         "histogram",
@@ -131,11 +144,13 @@ async def render_metrics(admin: Admin) -> str:
         *await _clock(admin),
         *await _storage(admin),
         *await _disk(admin),
+        *await _webhooks(admin),
         *await _queries(admin),
         *await _loop(admin),
         *await _containers(admin),
         *await _purge_delays(admin),
         *await _background_removal(admin),
+        *await _erasure_log(admin),
         *await _budgets(admin),
         *count_requests(admin.engine.requests),
         *measure_process(),
@@ -189,6 +204,19 @@ async def _disk(admin: Admin) -> list[Sample]:
     ]
 
 
+async def _webhooks(admin: Admin) -> list[Sample]:
+    samples: list[Sample] = []
+    for webhook in (await admin.webhooks.list_all())["webhooks"]:
+        name = {"webhook": webhook["name"]}
+        samples += [
+            ("mayfly_webhook_waiting_events", name, webhook["waiting"]),
+            ("mayfly_webhook_dead_letters", name, len(webhook["dead_letters"])),
+            ("mayfly_webhook_messages_total", {**name, "result": "accepted"}, webhook["sent"]),
+            ("mayfly_webhook_messages_total", {**name, "result": "failed"}, webhook["failed"]),
+        ]
+    return samples
+
+
 async def _queries(admin: Admin) -> list[Sample]:
     evaluators = admin.engine.evaluators
     counts = evaluators.counts
@@ -206,12 +234,22 @@ async def _loop(admin: Admin) -> list[Sample]:
     watch, accesses, traces = admin.engine.loop_watch, admin.engine.access_log, admin.engine.traces
     return [
         *show_histogram("mayfly_loop_delay_seconds", {}, watch.delays),
+        ("mayfly_touched_records_total", {}, admin.engine.accesses.touched),
+        ("mayfly_touches_missed_total", {}, admin.engine.accesses.missed),
         ("mayfly_loop_delay_longest_seconds", {}, watch.longest / SECOND),
         ("mayfly_loop_stuck_total", {}, watch.stuck),
         ("mayfly_slow_requests_total", {}, admin.engine.slow_log.slow),
         *([] if accesses is None else [("mayfly_access_log_dropped_total", {}, accesses.dropped)]),
         *([] if traces is None else [("mayfly_trace_dropped_total", {}, traces.dropped)]),
     ]
+
+
+async def _erasure_log(admin: Admin) -> list[Sample]:
+    log = admin.engine.erasure_log
+    if not log.is_on:
+        return []
+    found = await log.progress()
+    return [("mayfly_erasure_lines", {}, found.head.lines), ("mayfly_erasure_lag_events", {}, found.lag)]
 
 
 async def _budgets(admin: Admin) -> list[Sample]:
@@ -258,16 +296,18 @@ async def _counts(
     admin: Admin, container: ContainerTarget, now: Instant, allowance: Allowance
 ) -> list[tuple[str, float]]:
     counts = await admin.reports.counts(container, now, allowance)
-    oldest = await admin.engine.next_deadline(container.node.id) if counts["due"] else None
+    grace = container.node.definition.lifecycle.grace * SECOND
+    backlog = await admin.reports.count_backlog(container, now - grace, allowance) if grace else counts["due"]
+    oldest = await admin.engine.next_deadline(container.node.id) if backlog else None
     following = await admin.engine.next_deadline(container.node.id, now)
     default = container.front_end.default_ttl(container.node)
     values: dict[str, float | None] = {
         "mayfly_items": counts["records"],
         "mayfly_ttl_default_seconds": default,
-        "mayfly_ttl_backlog_items": counts["due"],
+        "mayfly_ttl_backlog_items": backlog,
         "mayfly_guard_held": int(container.node.definition.held is not None),
         "mayfly_ttl_purged_total": admin.engine.reaper.purge_counts[container.node.id],
-        "mayfly_ttl_purge_lag_seconds": 0 if oldest is None else (now - oldest) / SECOND,
+        "mayfly_ttl_purge_lag_seconds": 0 if oldest is None else (now - grace - oldest) / SECOND,
         "mayfly_ttl_next_expiry_timestamp_seconds": None if following is None else following / SECOND,
     }
     definition = container.node.definition

@@ -18,6 +18,9 @@ MINUTE: Span = 60 * SECOND
 HOUR: Span = 60 * MINUTE
 DAY: Span = 24 * HOUR
 
+LAST_INSTANT: Instant = 253_402_300_799_999_999
+"""9999-12-31T23:59:59.999999Z: the last instant that RFC 3339 can write, and the end of the clock."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 

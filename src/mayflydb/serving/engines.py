@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
+from os import urandom
+from typing import Any
 
 from mayflydb.announcement import StartFailed
 from mayflydb.clock import SystemClock, monotonic_us
@@ -16,6 +18,7 @@ from mayflydb.engine.expiry_events import EventLimits
 from mayflydb.engine.housekeeping import Retention
 from mayflydb.engine.open import open_engine
 from mayflydb.engine.runs import PassSettings
+from mayflydb.engine.scrubbing import Scrubber
 from mayflydb.engine.selftest import prove
 from mayflydb.engine.slow_log import SlowLog
 from mayflydb.engine.storage_sizes import StorageSizes
@@ -28,7 +31,7 @@ from mayflydb.model.instant import DAY, SECOND, Span
 from mayflydb.model.quota import Quotas
 from mayflydb.moving.copy import is_unfinished
 from mayflydb.serving.clocks import build_clock, trusted_host_clock
-from mayflydb.serving.stores import open_store
+from mayflydb.serving.stores import OpenedStore, open_store
 from mayflydb.store.interface import Store
 
 log = logging.getLogger("mayflydb.server")
@@ -38,6 +41,9 @@ EVENT_RETENTION: Span = 7 * DAY
 COMPUTING_GRACE_SECONDS = 1.0
 """Seconds that queries in work are given to compute."""
 
+LOGGING_GRACE_SECONDS = 2.0
+"""Seconds in which the erasure log writes the lines of the last events at the end; the rest waits for the next start."""
+
 
 class RunningEngine:
     """An engine, its store and its reaper, from `start` to `close`. `host_clock`: builds a clock that believes the host's."""
@@ -46,7 +52,7 @@ class RunningEngine:
         self._settings = settings
         self._store: Store | None = None
         self._engine: Engine | None = None
-        self._reaping: asyncio.Task[None] | None = None
+        self._background: list[asyncio.Task[None]] = []
         self.host_clock: Callable[[], SystemClock] = SystemClock
 
     async def start(self, quotas: Quotas, report: Callable[[str], None]) -> Engine:
@@ -55,7 +61,7 @@ class RunningEngine:
         MayflyError or StartFailed if the store cannot be served.
         """
         settings, ttl = self._settings, self._settings.ttl
-        opened = await open_store(settings.storage, alone=settings.clock.mode == "virtual")
+        opened = await open_store(settings.storage, settings.clock.mode == "virtual", ttl.erase == "secure")
         self._store = opened.store
         if await is_unfinished(opened.store):
             # A store that is half filled would answer 404 for records that are still to come.
@@ -90,10 +96,31 @@ class RunningEngine:
         except OutOfSpace as error:
             log.warning("the store was not tested, and is served for reads and deletes: %s", error)
         engine.slow_log = SlowLog(monotonic_us, settings.server.slow_request)
-        self._reaping = asyncio.create_task(engine.reaper.run(), name="reaper")
-        self._reaping.add_done_callback(_log_end_of_reaper)
+        await engine.undeletes.resume()
+        self._run(engine.reaper.run(), "reaper", "nothing is purged")
+        self._prove_erasure(engine, opened)
         report("ok")
         return engine
+
+    def _prove_erasure(self, engine: Engine, opened: OpenedStore) -> None:
+        """Start the erasure log and secure erase, as they are set."""
+        if self._settings.ttl.erasure_log:
+            engine.erasure_log.turn_on(urandom)
+            self._run(engine.erasure_log.run(), "erasure log", "expiries get no lines")
+        if opened.scrub is not None:
+            engine.scrubber = Scrubber(opened.store, engine.reaper.notifier, engine.erasure_log, opened.scrub)
+            self._run(engine.scrubber.run(), "secure erase", "nothing is overwritten for good")
+
+    def _run(self, loop: Coroutine[Any, Any, None], name: str, without: str) -> None:
+        """Run a loop in the background until `close`. `without`: the effect of its end, for the log."""
+
+        def log_end(task: asyncio.Task[None]) -> None:
+            if not task.cancelled() and (error := task.exception()) is not None:
+                log.critical("the %s stopped: %s until the server is started again", name, without, exc_info=error)
+
+        task = asyncio.create_task(loop, name=name)
+        task.add_done_callback(log_end)
+        self._background.append(task)
 
     def limit_computing(self, grace: float) -> None:
         """End the queries that still compute in `grace` seconds, or in one second if that is less: each gets an error."""
@@ -103,10 +130,13 @@ class RunningEngine:
 
     async def close(self) -> None:
         """Stop to purge, then flush and close the store. Safe after a failed start."""
-        if self._reaping is not None:
-            self._reaping.cancel()
-            await asyncio.wait([self._reaping])
+        for task in self._background:
+            task.cancel()
+            await asyncio.wait([task])
         if self._engine is not None:
+            await self._engine.accesses.close()
+            await self._engine.erasure_log.finish(LOGGING_GRACE_SECONDS)
+            await self._engine.undeletes.close()
             await self._engine.indexes.close()
             self._engine.evaluators.close()
             # Generators that are not closed by then are reported by the interpreter, as it frees them.
@@ -131,8 +161,3 @@ def retention_of(settings: Settings) -> Retention:
     age = settings.ttl.event_retention
     usual = EVENT_RETENTION if age is None else age
     return Retention(EventLimits(settings.ttl.event_limit, usual, age), settings.storage.history_limit)
-
-
-def _log_end_of_reaper(task: asyncio.Task[None]) -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        log.critical("the reaper stopped: nothing is purged until the server is started again", exc_info=error)

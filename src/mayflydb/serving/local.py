@@ -86,6 +86,7 @@ class LocalDatabase:
         gateway = HttpGateway(Hosts(()), readiness)
         gateway.open(cosmos, load_web_app_once(self.admin, wires, None), self.admin.maintenance.health, "")
         self.handler = gateway
+        self.admin.webhooks.start()
         engine.loop_watch.start(asyncio.get_running_loop())
 
     async def close(self) -> None:
@@ -93,6 +94,7 @@ class LocalDatabase:
         self._running.limit_computing(GRACE_SECONDS)
         if hasattr(self, "admin"):
             self.admin.events.close()
+            await self.admin.webhooks.close()
         await self._running.close()
 
 

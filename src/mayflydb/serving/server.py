@@ -110,6 +110,8 @@ class Server:
         await self._check_listeners(http, caller)
         if self._settings.drop_in is not None:
             publish_certificate(await self._tls.ca_pem())
+        if self.admin is not None:
+            self.admin.webhooks.start()
         # Imports of the start hold the loop while no client is served.
         engine.loop_watch.start(asyncio.get_running_loop())
         return endpoints.announcement(self.certificates.ca_path)
@@ -122,6 +124,7 @@ class Server:
             await front_end.close()
         if self.admin is not None:
             self.admin.events.close()
+            await self.admin.webhooks.close()
         # Ports close before the store, so that no request meets a store that is closed.
         for port in (self._http, self._mongo, self._ydb):
             if port is not None:

@@ -12,6 +12,7 @@ from mayflydb.config.settings import StorageSettings
 from mayflydb.engine.catalog import node_of
 from mayflydb.engine.engine import Kept, keep_none
 from mayflydb.engine.reaper import Lease
+from mayflydb.engine.scrubbing import Scrub
 from mayflydb.engine.storage_sizes import ReadSizes
 from mayflydb.engine.timekeeper import MARK
 from mayflydb.model.errors import MayflyError
@@ -36,6 +37,7 @@ class OpenedStore(NamedTuple):
     records that are locked here. `disk`: reads the state of the store's disk, for a store with limits of free space; Unavailable.
     `sizes`: reads the bytes of the store by kind. `kept`: finds a committed record that the store keeps in memory.
     `snapshots`: None where the store has none.
+    `scrub`: overwrites what is left of deleted records, for a store that was opened for it.
     """
 
     store: Store
@@ -48,6 +50,7 @@ class OpenedStore(NamedTuple):
     disk: Callable[[], Awaitable[DiskFacts]] | None = None
     kept: Kept = keep_none
     snapshots: Snapshots | None = None
+    scrub: Scrub | None = None
 
 
 async def open_alone(storage: StorageSettings, *, create: bool) -> Store:
@@ -68,18 +71,20 @@ async def open_store_alone(storage: StorageSettings, *, create: bool) -> OpenedS
     return await open_store(storage, alone=True)
 
 
-async def open_store(storage: StorageSettings, alone: bool) -> OpenedStore:
-    """Open the store. `alone`: no other node may use the same database. A file is never shared."""
+async def open_store(storage: StorageSettings, alone: bool, secure: bool = False) -> OpenedStore:
+    """Open the store. `alone`: no other node may use the same database. A file is never shared. `secure`: what is deleted from a
+    file is overwritten.
+    """
     match storage.kind:
         case "memory" | "sqlite":
-            return await _open_sqlite(storage)
+            return await _open_sqlite(storage, secure)
         case "postgresql":
             return await _open_postgres(storage.url, alone)
         case unknown:
             assert_never(unknown)
 
 
-async def _open_sqlite(storage: StorageSettings) -> OpenedStore:
+async def _open_sqlite(storage: StorageSettings, secure: bool) -> OpenedStore:
     path = storage.path
     if path is None:
         memory = await SqliteStore.open(None)
@@ -87,8 +92,11 @@ async def _open_sqlite(storage: StorageSettings) -> OpenedStore:
     reserve = RESERVE if storage.reserve is None else storage.reserve
     least = LEAST_FREE if storage.min_free is None else storage.min_free
     try:
-        store = await SqliteStore.open(str(path), limits=SpaceLimits(reserve, least))
-        return OpenedStore(store, store.sizes, disk=store.disk, kept=store.find_kept, snapshots=store.snapshots())
+        store = await SqliteStore.open(str(path), limits=SpaceLimits(reserve, least), secure=secure)
+        return OpenedStore(
+            store, store.sizes, disk=store.disk, kept=store.find_kept, snapshots=store.snapshots(),
+            scrub=store.scrub if secure else None,
+        )  # fmt: skip
     except MayflyError as error:
         if "hint" not in error.detail:
             raise

@@ -283,6 +283,8 @@ class NewId(Read[int], frozen=True):
 class Put(msgspec.Struct, frozen=True):
     """Insert the record, or replace the one with its seq. `entries` None: the entries stay; else they replace all entries of the
     record.
+
+    A version may be put again with another anchor or other dates: its lsn stays then.
     """
 
     container: int

@@ -84,8 +84,8 @@ class Machine:
     def serve(self, **keywords: Any) -> Iterator[RunningServer]:
         """Serve a store on this machine."""
 
-        async def open_store(storage: StorageSettings, alone: bool) -> OpenedStore:
-            opened = await stores.open_store(storage, alone)
+        async def open_store(storage: StorageSettings, alone: bool, secure: bool) -> OpenedStore:
+            opened = await stores.open_store(storage, alone, secure)
             return opened._replace(
                 wall=lambda: opened.wall() + self._passed + self._step,
                 boot=lambda: opened.boot() + self._passed,

@@ -51,7 +51,8 @@ class ReadTime:
     """The instant of the present read, and the evaluation that computes for it.
 
     The generator of a cursor outlives the command that opened it. Each getMore sets the instant and the limits of the evaluation
-    anew before it continues the generator. `as_of`: the instant of all batches; None: each has its own.
+    anew before it continues the generator. `as_of`: the instant of all batches until the clock passes it;
+    None: each has its own.
     """
 
     __slots__ = ("as_of", "evaluation", "now")
@@ -133,7 +134,8 @@ class Cursor:
 
         Overloaded if the process holds as much for its clients as it may.
         """
-        self.read_time.now = now = self.read_time.as_of or now
+        # Once the clock has passed the instant, what it left out may be purged: the batch is then of the present.
+        self.read_time.now = now = max(now, self.read_time.as_of or now)
         try:
             return await self._collect(size, now)
         finally:

@@ -29,7 +29,7 @@ from mayflydb.frontends.ydb.transactions import (
 from mayflydb.frontends.ydb.user_statements import check_administrator
 from mayflydb.model.errors import OwnerNotFound, WriteConflict
 from mayflydb.query.yql.definitions import Definition, ShowCreate, UserSpec
-from mayflydb.query.yql.faults import Fault, Issue, fault
+from mayflydb.query.yql.faults import Fault, Issue, fault, unsupported
 from mayflydb.query.yql.plans import Plan
 from mayflydb.query.yql.plans.paths import is_prefix_pragma
 from mayflydb.query.yql.statements import Commit, Pragma, Script
@@ -223,7 +223,7 @@ class Executor:
             if isinstance(each, Pragma):
                 # A pragma counts for the statements behind it, and each definition commits alone: an error leaves the
                 # earlier ones in place.
-                prefix = each.values[-1] if is_prefix_pragma(each) else prefix
+                prefix = _prefix_behind(each, prefix)
             elif isinstance(each, ShowCreate):
                 text = await ddl.show_create(self._schemes, call, each, prefix)
                 columns = (("CreateQuery", UTF8), ("PathType", UTF8), ("Path", UTF8))
@@ -249,7 +249,7 @@ class Executor:
         notices: list[Issue] = []
         for each in script.statements:
             if isinstance(each, Pragma):
-                prefix = each.values[-1] if is_prefix_pragma(each) else prefix
+                prefix = _prefix_behind(each, prefix)
             elif isinstance(each, _DEFINITION_TYPES):
                 notices += await ddl.execute_definition(self._schemes, self._accounts, call, each, prefix, lenient=True)
         return tuple(notices)
@@ -304,3 +304,10 @@ class Executor:
 def changes_scheme(script: Script) -> bool:
     """True if a script changes the scheme, or mixes definitions and data and is to be refused."""
     return not _SCHEME_STATEMENT_TYPES.isdisjoint(map(type, script.statements))
+
+
+def _prefix_behind(pragma: Pragma, prefix: str) -> str:
+    """Return the path prefix of the definitions behind a pragma. UNSUPPORTED for Mayfly's own pragmas, which concern reads."""
+    if pragma.name.lower().startswith("mayfly."):
+        raise unsupported(f"PRAGMA {pragma.name} with definitions", pragma.at)
+    return pragma.values[-1] if is_prefix_pragma(pragma) else prefix

@@ -9,8 +9,9 @@ from collections.abc import Callable
 
 import apsw
 
-from mayflydb.store.sqlite.connection import PAGE_SIZE
+from mayflydb.store.sqlite.connection import BUSY_TIMEOUT_MS
 from mayflydb.store.sqlite.damage import Damage, is_damage
+from mayflydb.store.sqlite.page_checksums import PAGE_SIZE
 from mayflydb.store.sqlite.space import is_full
 
 PASSIVE_PAGES = 16 * 1024 * 1024 // PAGE_SIZE
@@ -25,6 +26,9 @@ leaves out the pages that a reader still needs.
 FREE_SHARE = 4
 FREE_FLOOR_PAGES = 1024 * 1024 // PAGE_SIZE
 VACUUM_STEP_PAGES = 128
+
+SCRUB_WAIT_MS = 50
+"""The time for which a scrub waits for readers while writes wait for it."""
 
 FULL_DISK_BYTES = 4 * 1024 * 1024
 """The length of the log file on a full disk. Its pages are written over, so that purges and the clock need no new space."""
@@ -87,6 +91,26 @@ class WriteAheadLog:
             # The checkpoint has waited for as long as the connection waits for readers.
             self._interrupt_readers()
             self.checkpoint(apsw.SQLITE_CHECKPOINT_TRUNCATE)
+
+    def scrub(self, insist: bool) -> bool:
+        """Copy all of the log into the file and cut it. False: a reader needs it. `insist`: ends such a read.
+
+        With a secure connection nothing of what was deleted before is in the file or the log then.
+        """
+        if not self._is_own():
+            return False
+        self._connection.set_busy_timeout(SCRUB_WAIT_MS)
+        try:
+            if insist:
+                self._interrupt_readers()
+            return self.checkpoint(apsw.SQLITE_CHECKPOINT_TRUNCATE) is None and self._is_cut()
+        finally:
+            self._connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+
+    def _is_cut(self) -> bool:
+        # A full disk, too, leaves the log as it is.
+        in_log, _ = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        return in_log == 0
 
     def shrink(self) -> bool:
         """Give free pages and most of the log back to the file system; True: more can be given back. For a full disk."""

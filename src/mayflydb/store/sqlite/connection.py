@@ -7,12 +7,13 @@ from collections.abc import Mapping
 import apsw
 
 from mayflydb.model.errors import Unavailable
-from mayflydb.store.sqlite.page_checksums import VFS, is_verified, reserve
+from mayflydb.store.sqlite.page_checksums import PAGE_SIZE, VFS, is_verified, reserve
+from mayflydb.store.sqlite.secure_pages import secure_vfs
 
 OLDEST_LIBRARY = (3, 51, 3)
 """Older libraries have a race between a checkpoint and a writer that can lose committed pages."""
 
-PAGE_SIZE = 4096
+BUSY_TIMEOUT_MS = 5000
 
 READ_ONLY = apsw.SQLITE_OPEN_READONLY
 READ_WRITE = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
@@ -42,23 +43,23 @@ def check_library() -> None:
         raise Unavailable(f"SQLite {apsw.sqlite_lib_version()} is older than {'.'.join(map(str, OLDEST_LIBRARY))}")
 
 
-def open_file(path: str, vfs: str | None = None, exclusive: bool = False) -> apsw.Connection:
+def open_file(path: str, vfs: str | None = None, exclusive: bool = False, secure: bool = False) -> apsw.Connection:
     """A connection to a store file: WAL, full synchronous, no memory map.
 
     `exclusive`: no shared memory, hence one connection only; for file systems (and simulated disks) that have none. With the VFS
-    of page checksums, a file that is still empty gets them.
+    of page checksums, a file that is still empty gets them. `secure`: what is deleted is overwritten.
     """
-    connection = apsw.Connection(path, READ_WRITE | apsw.SQLITE_OPEN_URI, vfs)
+    connection = apsw.Connection(path, READ_WRITE | apsw.SQLITE_OPEN_URI, secure_vfs(vfs) if secure else vfs)
     if vfs == VFS:
         reserve(connection)
     # Set first: the pragmas below wait for locks of other connections, too.
-    connection.set_busy_timeout(5000)
+    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
     if exclusive:
         connection.pragma("locking_mode", "exclusive")
     # Both must be set before the first page exists, else they need a VACUUM.
     connection.pragma("page_size", PAGE_SIZE)
     connection.pragma("auto_vacuum", "INCREMENTAL")
-    _apply(connection, FILE)
+    _apply(connection, {**FILE, "secure_delete": int(secure)})
     # macOS: fsync alone leaves data in the cache of the drive.
     connection.pragma("fullfsync", 1)
     connection.pragma("cache_size", -65536)

@@ -13,6 +13,8 @@ import ctypes
 
 import apsw
 
+PAGE_SIZE = 4096
+
 VFS = "cksmvfs"
 RESERVED_BYTES = 8
 """The bytes of the checksum at the end of each page. The VFS verifies files with this number of reserved bytes alone."""

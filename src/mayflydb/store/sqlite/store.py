@@ -82,6 +82,7 @@ class SqliteStore:
         stopwatch: Stopwatch,
         file: DataFile | None = None,
         space: Space | None = None,
+        secure: bool = False,
     ) -> None:
         """`reader`: a connection for reads on the event loop; None: reads share the writer's (memory, simulated disks)."""
         self._description = description
@@ -96,6 +97,7 @@ class SqliteStore:
         self._watching: asyncio.TimerHandle | None = None
         self._lost: str | None = None
         self._space = space
+        self._secure = secure
         is_own = (lambda: True) if file is None else file.is_own
         reserve = 0 if space is None else space.reserve
         connection, damage = transaction.connection, transaction.damage
@@ -116,10 +118,12 @@ class SqliteStore:
         stopwatch: Stopwatch = monotonic_us,
         limits: SpaceLimits | None = None,
         volume: Volume | None = None,
+        secure: bool = False,
     ) -> SqliteStore:
         """Open or create a store file; `path` None: a memory database. `vfs`: a named SQLite VFS, with one connection only.
 
-        `limits`: of the free space on the disk; None: it is not looked at. `volume`: the disk; None: that of the file.
+        `limits`: of the free space on the disk; None: it is not looked at. `volume`: the disk; None: that of the file. `secure`:
+        what is deleted from the file is overwritten; `scrub` makes it complete.
 
         Errors: Unavailable when the file is in use, has a newer format, another database's log beside it, or refuses the
         settings that durability needs.
@@ -134,7 +138,7 @@ class SqliteStore:
                 return cls(f"sqlite:///{path}", transaction, None, halt, stopwatch, space=space)
             file = DataFile.take(path)
             space = None if limits is None else Space(volume or FileVolume(file.path), limits, stopwatch)
-            return cls._open_file(file, halt, stopwatch, space)
+            return cls._open_file(file, halt, stopwatch, space, secure)
         except apsw.Error as error:
             if is_damage(error):
                 hint = "`mayfly doctor` says what can be mended"
@@ -143,12 +147,12 @@ class SqliteStore:
 
     @classmethod
     def _open_file(
-        cls, file: DataFile, halt: Callable[[str], None], stopwatch: Stopwatch, space: Space | None
+        cls, file: DataFile, halt: Callable[[str], None], stopwatch: Stopwatch, space: Space | None, secure: bool
     ) -> SqliteStore:
         opened: list[apsw.Connection] = []
 
         def connect() -> apsw.Connection:
-            opened.append(open_file(str(file.path), file.vfs()))
+            opened.append(open_file(str(file.path), file.vfs(), secure=secure))
             return opened[-1]
 
         def open_writer() -> Transaction:
@@ -158,7 +162,7 @@ class SqliteStore:
 
         try:
             transaction = _open_in(space, open_writer)
-            store = cls(f"sqlite:///{file.path}", transaction, connect(), halt, stopwatch, file, space)
+            store = cls(f"sqlite:///{file.path}", transaction, connect(), halt, stopwatch, file, space, secure)
         except BaseException:
             for connection in opened:
                 # A log that is not the file's own must not be copied into it.
@@ -322,7 +326,7 @@ class SqliteStore:
         # A connection of its own: the reader's belongs to the event loop, which goes on reading meanwhile.
         if self._counter is None:
             assert self._file is not None
-            self._counter = open_file(str(self._file.path), self._file.vfs())
+            self._counter = open_file(str(self._file.path), self._file.vfs(), secure=self._secure)
         return ANSWERS[type(request)](self._counter, request)
 
     def _interrupt(self) -> None:
@@ -391,6 +395,12 @@ class SqliteStore:
         if isinstance(error, apsw.InterruptError):
             return Unavailable("the read took so long that the store's log grew over its limit")
         return Unavailable(f"the store could not read ({error_code(error)}): {error}")
+
+    async def scrub(self, insist: bool) -> bool:
+        """Overwrite what is left of deleted records in the file and its log. False: a long read needs the log, which is told to
+        end if `insist`. For a store that is `secure`.
+        """
+        return await self._writer.scrub(insist)
 
     async def close(self) -> None:
         if self._watching is not None:

@@ -65,6 +65,7 @@ class Writer:
         self._queues = WriteQueues(stopwatch)
         self._must_checkpoint = False
         self._alone: deque[tuple[Callable[[], Any], Callable[[Any], None], asyncio.Future[Any]]] = deque()
+        self._scrubs: deque[tuple[bool, asyncio.Future[bool]]] = deque()
         self._commit_speed = CommitSpeed()
         self._loop = asyncio.get_running_loop()
         self._task = self._loop.create_task(self._run(), name="writer")
@@ -104,6 +105,23 @@ class Writer:
             finally:
                 self._release_readers()
 
+    async def scrub(self, insist: bool) -> bool:
+        """Scrub the log between two transactions, as `WriteAheadLog.scrub` does. Unavailable if the writer is closing."""
+        if self._queues.closing or self._task.done():
+            raise Unavailable("the store is closing")
+        future: asyncio.Future[bool] = self._loop.create_future()
+        self._scrubs.append((insist, future))
+        self._queues.wake()
+        return await future
+
+    async def _scrub_all(self) -> None:
+        while self._scrubs:
+            insist, future = self._scrubs.popleft()
+            log = self._log
+            done = log is None or await self._run_on_thread(partial(log.scrub, insist))
+            if not future.done():
+                future.set_result(done)
+
     def abandon_file(self, reason: str) -> None:
         """Refuse all writes from now on: the file was taken away. The log is copied into it."""
         self._must_checkpoint = True
@@ -116,6 +134,8 @@ class Writer:
         await self._task
         while self._alone:
             self._alone.popleft()[2].cancel()
+        while self._scrubs:
+            self._scrubs.popleft()[1].cancel()
 
     async def _run(self) -> None:
         try:
@@ -130,6 +150,7 @@ class Writer:
         while not (queues.closing and queues.next_urgency() is None):
             await queues.wait_for_work()
             await self._run_all_alone()
+            await self._scrub_all()
             if self._must_checkpoint and self._log is not None:
                 # A renamed file gets all acknowledged writes: its log was perhaps not renamed with it.
                 self._must_checkpoint = False
@@ -149,6 +170,7 @@ class Writer:
                 if self._is_look_due():
                     await self._look_at_disk()
                 await self._run_all_alone()
+                await self._scrub_all()
 
     def _is_look_due(self) -> bool:
         return self._space is not None and self._log is not None and self._space.is_due(self._log.written)

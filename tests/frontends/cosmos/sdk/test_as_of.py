@@ -84,11 +84,11 @@ REFUSED = [
     ("DELETE", "docs/1", None, {}, "2030-01-01T00:00:09Z", "reads, feeds and queries of items"),
     ("GET", "docs", None, {"a-im": "Incremental Feed"}, "2030-01-01T00:00:09Z", "reads, feeds and queries of items"),
     ("GET", "docs/1", None, {}, "2029-12-31T23:59:59Z", "of the past are not supported"),
-    ("GET", "docs/1", None, {}, "9999-12-31T23:59:59-23:00", "beyond the year 9999"),
-    ("GET", "docs/1", None, {}, "0001-01-01T00:00:00+23:00", "of the past are not supported"),
-    ("GET", "docs/1", None, {}, "tomorrow", "is no instant"),
-    ("GET", "docs/1", None, {}, "2030-01-02", "is no instant"),
-    ("GET", "docs/1", None, {}, "", "is no instant"),
+    ("GET", "docs/1", None, {}, "9999-12-31T23:59:59-23:00", "is not a time"),
+    ("GET", "docs/1", None, {}, "0001-01-01T00:00:00+23:00", "is not a time"),
+    ("GET", "docs/1", None, {}, "tomorrow", "is not a time"),
+    ("GET", "docs/1", None, {}, "2030-01-02", "is not a time"),
+    ("GET", "docs/1", None, {}, "", "is not a time"),
 ]
 
 

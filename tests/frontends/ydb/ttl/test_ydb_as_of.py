@@ -66,9 +66,10 @@ REFUSED: list[tuple[str, str, str]] = [
     (pragma(9) + "UPSERT INTO t (id) VALUES (1)", "BAD_REQUEST", "queries that write"),
     (pragma(-1) + "SELECT id FROM t", "BAD_REQUEST", "of the past are not supported"),
     (pragma(9) + pragma(10) + "SELECT id FROM t", "GENERIC_ERROR", "two instants"),
-    ('PRAGMA mayfly.AsOf = "9999-12-31T23:59:59-23:00"; SELECT id FROM t', "BAD_REQUEST", "beyond the year 9999"),
-    ('PRAGMA mayfly.AsOf = "tomorrow"; SELECT id FROM t', "GENERIC_ERROR", "takes an instant"),
-    ("PRAGMA mayfly.AsOf; SELECT id FROM t", "GENERIC_ERROR", "takes an instant"),
+    ('PRAGMA mayfly.AsOf = "9999-12-31T23:59:59-23:00"; SELECT id FROM t', "GENERIC_ERROR", "is not a time"),
+    ('PRAGMA mayfly.AsOf = "tomorrow"; SELECT id FROM t', "GENERIC_ERROR", "is not a time"),
+    ("PRAGMA mayfly.AsOf; SELECT id FROM t", "GENERIC_ERROR", "is not a time"),
+    (pragma(9) + "CREATE TABLE u (id Int64, PRIMARY KEY (id))", "GENERIC_ERROR", "mayfly.AsOf with definitions"),
     (pragma(9, "mayfly.Other") + "SELECT id FROM t", "GENERIC_ERROR", "mayfly.Other"),
 ]
 

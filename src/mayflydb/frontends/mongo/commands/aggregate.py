@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.as_of import AS_OF
@@ -102,23 +102,28 @@ async def _explanation(services: Services, call: Call) -> Document:
     return await explain_command(services, call, "queryPlanner")
 
 
-def _check_as_of(call: Call, stages: Sequence[Document]) -> None:
+def _check_as_of(call: Call, stages: Sequence[Any]) -> None:
     """Raise MqlError 72 for a pipeline as of a later instant that writes, or reads something other than documents."""
     if call.as_of is None or not stages:
         return
     for stage, refused in ((stages[0], NON_DOCUMENT_STAGES), (stages[-1], WRITING_STAGES)):
-        name = next(iter(stage), "")
+        name = _name_stage(stage)
         if name in refused:
             raise MqlError(72, f"{AS_OF} is not supported by Mayfly with the stage {name}")
 
 
-def _check_in_transaction(stage: Document, refused: frozenset[str]) -> None:
+def _check_in_transaction(stage: Any, refused: frozenset[str]) -> None:
     """Raise MqlError 263 for a stage that a transaction cannot contain: its reads or writes would not be part of the
     snapshot."""
-    name = next(iter(stage), "")
+    name = _name_stage(stage)
     if name in refused:
         text = "Operation not permitted in transaction :: caused by :: Aggregation stage"
         raise MqlError(263, f"{text} {name} cannot run within a multi-document transaction")
+
+
+def _name_stage(stage: Any) -> str:
+    """Return the name of a stage; empty if it is no document, which is refused when the pipeline is compiled."""
+    return next(iter(stage), "") if isinstance(stage, dict) else ""
 
 
 HANDLERS = {"aggregate": CommandEntry(aggregate, "read", help="runs a pipeline")}

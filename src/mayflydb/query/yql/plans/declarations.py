@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mayflydb.model.instant import from_rfc3339
+from mayflydb.model.durations import parse_instant
 from mayflydb.query.yql import names as type_names
 from mayflydb.query.yql.faults import fault, unsupported
 from mayflydb.query.yql.members import find_arrangement
@@ -75,13 +75,12 @@ def _apply_pragma(context: Context, pragma: Pragma) -> None:
 
 
 def _set_as_of(context: Context, pragma: Pragma) -> None:
-    """Set the instant whose rows the script reads. Faults: no RFC 3339 instant, or another one than before."""
+    """Set the instant whose rows the script reads. Faults: text that is no instant, or another one than before."""
     text = pragma.values[-1] if pragma.values else ""
     try:
-        at = from_rfc3339(text)
-    except (ValueError, OverflowError):
-        said = f"PRAGMA {pragma.name} takes an instant as in '2030-01-01T00:00:00Z', and not '{text[:64]}'"
-        raise fault(said, pragma.at) from None
+        at = parse_instant(text)
+    except ValueError as error:
+        raise fault(f"PRAGMA {pragma.name}: {error}", pragma.at) from None
     if context.as_of not in (None, at):
         raise fault(f"PRAGMA {pragma.name} has two instants, and a script reads as of one", pragma.at)
     context.as_of = at

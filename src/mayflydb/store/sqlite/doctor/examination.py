@@ -9,10 +9,11 @@ import apsw
 
 from mayflydb.model.errors import Unavailable
 from mayflydb.store.findings import Expected, Report, ReportProgress, Tally
-from mayflydb.store.sqlite.connection import PAGE_SIZE, check_library
+from mayflydb.store.sqlite.connection import check_library
 from mayflydb.store.sqlite.doctor.contents import Contents
 from mayflydb.store.sqlite.doctor.pages import check_pages, check_trees
 from mayflydb.store.sqlite.doctor.source import ReadOnlyFile
+from mayflydb.store.sqlite.page_checksums import PAGE_SIZE
 from mayflydb.store.sqlite.schema import FORMAT
 
 

@@ -12,9 +12,8 @@ from urllib.parse import quote
 import apsw
 
 from mayflydb.model.errors import Unavailable
-from mayflydb.store.sqlite.connection import PAGE_SIZE
 from mayflydb.store.sqlite.log_origin import Origin, find_mismatch, origin_of_file, origin_of_log
-from mayflydb.store.sqlite.page_checksums import RESERVED_BYTES, RESERVED_OFFSET, VFS, load_checksums
+from mayflydb.store.sqlite.page_checksums import PAGE_SIZE, RESERVED_BYTES, RESERVED_OFFSET, VFS, load_checksums
 
 BATCH = 256
 UNREADABLE = (apsw.Error, UnicodeDecodeError)
