@@ -10,7 +10,7 @@ from engine.site import Site, upsert
 from mayflydb.engine import sweeper
 from mayflydb.engine.billing import FEWEST, Billing
 from mayflydb.engine.catalog import Definition
-from mayflydb.engine.purge_decision import purge_due
+from mayflydb.engine.purge_decision import NOTHING, purge_due
 from mayflydb.engine.sweeper import FRUITLESS_SWEEPS
 from mayflydb.expiry.rules import Rule
 from mayflydb.expiry.sweep import Limits, PurgeRequest
@@ -59,7 +59,7 @@ def test_a_container_that_cannot_be_purged_holds_up_no_other(site: Site, monkeyp
     def decide(nodes: Any, container: int, *rest: Any) -> Any:
         if container == stuck:
             tried.append(container)
-            return Outcome((), ())
+            return Outcome((), NOTHING)
         return (yield from purge_due(nodes, container, *rest))
 
     monkeypatch.setattr(sweeper, "purge_due", decide)

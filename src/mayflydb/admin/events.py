@@ -199,13 +199,21 @@ class EventStreams:
                     if open_group is None:
                         open_group = _Purge(key, container.target, event.id)
                     open_group.count(event)
-                    yield Event("expired", describe_expiry(event, container), event.id)
+                    yield Event("expired", await self._describe(event, container), event.id)
             if len(page) < PAGE:
                 break
             # Others come before the next page.
             await asyncio.sleep(0)
         if open_group is not None:
             yield open_group.event()
+
+    async def _describe(self, event: Expiry, container: ContainerTarget) -> dict[str, Any]:
+        """Put an expiry event into words, with the last image of its record where it is kept."""
+        said = describe_expiry(event, container)
+        if container.node.definition.lifecycle.last_image:
+            image = await self._engine.reaper.events.last_image(container.node, event)
+            said["image"] = None if image is None else container.front_end.decode_record(container.node, image)
+        return said
 
     async def _containers(self, target: str | None) -> Mapping[int, ContainerTarget]:
         try:

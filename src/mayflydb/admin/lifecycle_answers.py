@@ -9,12 +9,13 @@ from mayflydb.expiry.guard import GuardLimits, Reason
 
 
 class LifecycleSettings(Answer, frozen=True):
-    """The lifecycle settings of one container. `guard` null: the limits of the server. `grace`, `touch`: seconds."""
+    """The lifecycle settings of one container. `guard` null: the limits of the server. The others: seconds."""
 
     target: Target
     guard: GuardLimits | Literal["off"] | None
     grace: Count
     touch: Count
+    last_image: Count
 
 
 class LifecycleList(Answer, frozen=True):
@@ -32,6 +33,7 @@ class ChangedLifecycle(Answer, frozen=True):
     guard: GuardLimits | Literal["off"] | None
     grace: Count
     touch: Count
+    last_image: Count
 
 
 class UndeleteProgress(Answer, frozen=True):

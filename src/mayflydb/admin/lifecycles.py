@@ -9,10 +9,10 @@ from msgspec import UNSET
 
 from mayflydb.admin import formats, requests
 from mayflydb.admin.targets import ContainerTarget, TargetResolver
-from mayflydb.engine.catalog import Definition
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.guard import token_of
 from mayflydb.expiry.guard import HeldPurge, Reason
+from mayflydb.expiry.lifecycle import Lifecycle
 
 REASONS: Final[dict[Reason, str]] = {
     "rule": "A change of the TTL settings expired them at once.",
@@ -42,11 +42,11 @@ class Lifecycles:
         container = await self._targets.resolve_container(wanted.target)
         given = {name: value for name, value in wanted.settings().items() if value is not UNSET}
 
-        def change(definition: Definition) -> Definition:
-            return msgspec.structs.replace(definition, lifecycle=msgspec.structs.replace(definition.lifecycle, **given))
+        def change(lifecycle: Lifecycle) -> Lifecycle:
+            return msgspec.structs.replace(lifecycle, **given)
 
-        await self._engine.definitions.adjust(container.node.id, change)
         now = await self._engine.now()
+        await self._engine.definitions.change_lifecycle(container.node.id, change, now)
         return {"now": formats.time(now), **_describe(await self._targets.resolve_container(wanted.target))}
 
     async def list_held(self, target: str | None = None) -> dict[str, Any]:
@@ -71,6 +71,7 @@ def _describe(container: ContainerTarget) -> dict[str, Any]:
         "guard": msgspec.to_builtins(settings.guard),
         "grace": settings.grace,
         "touch": settings.touch,
+        "last_image": settings.last_image,
     }
 
 

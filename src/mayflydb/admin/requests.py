@@ -203,9 +203,16 @@ class SetLifecycle(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ),
     ] = UNSET
 
+    last_image: Annotated[
+        str | UnsetType,
+        Meta(
+            description="The time for which the last version of an expired record is kept for readers of its event; `0s`: none."
+        ),
+    ] = UNSET
+
     def settings(self) -> dict[str, object]:
         """The values of the fields of `Lifecycle`; UNSET: as it is."""
-        spans = {"grace": self.grace, "touch": self.touch}
+        spans = {"grace": self.grace, "touch": self.touch, "last_image": self.last_image}
         return {
             "guard": self.guard,
             **{name: UNSET if given is UNSET else whole_seconds(given) for name, given in spans.items()},

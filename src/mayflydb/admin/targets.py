@@ -77,6 +77,9 @@ class Targets(Protocol):
     def describe_record(self, database: str, container: Node, record: Record) -> dict[str, Any]:
         """Return the facts from which a record's deadline follows, in the protocol's terms."""
 
+    def decode_record(self, container: Node, record: Record) -> Mapping[str, Any] | msgspec.Raw:
+        """Return the content of a record as JSON, without what the service adds on the way out."""
+
     def drop_event(self, node: Node) -> bytes:
         """Return the event that ends the history of a dropped database or container; empty for protocols without one."""
 

@@ -54,14 +54,20 @@ def _limits(ctx: click.Context, parameter: click.Parameter, value: str | None) -
     callback=check_with(parse_span),
     help="A read by key or index gives a record a new life, at most once in this time, as in 5m. 0s: only writes do.",
 )
+@click.option(
+    "--last-image",
+    metavar="TIME",
+    callback=check_with(parse_span),
+    help="Keep the last version of an expired record for so long, for readers of its event, as in 7d. 0s: keep none.",
+)
 @output_option
 @click.pass_context
-def set_(ctx: click.Context, target: str, guard: object, grace: str | None, touch: str | None) -> None:
+def set_(ctx: click.Context, /, target: str, **given: object) -> None:
     """Change lifecycle settings of TARGET. Settings that are not named stay."""
-    given = {"guard": guard, "grace": grace, "touch": touch}
     wanted = {name: None if value == "server" else value for name, value in given.items() if value is not None}
     if not wanted:
-        raise click.UsageError("an option is needed: --guard, --grace or --touch", ctx)
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise click.UsageError(f"an option is needed, of {options}", ctx)
     show(ctx, admin_client(ctx).post("lifecycle", {"target": target, **wanted}))
 
 

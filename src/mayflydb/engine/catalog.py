@@ -102,7 +102,8 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     highest number that an index or slot ever had, as far as it is known. `schedule`: the container's own passes, for rules
     with `passes`; None: those of the monitor. `run`: the last pass that erased records, or was made on demand. `lifecycle`:
     settings beyond the protocol's. `held`: the purge that the guard holds; `confirmed`: the instant of the last confirmation.
-    `undelete`: the undelete that is under way, during which nothing is purged.
+    `undelete`: the undelete that is under way, during which nothing is purged. `retired`: the container of the versions that are
+    kept after they have ended; None: there never was one.
     """
 
     body: Mapping[str, Any]
@@ -125,6 +126,7 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     held: HeldPurge | None = None
     undelete: Undelete | None = None
     confirmed: Instant | None = None
+    retired: int | None = None
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -143,6 +145,11 @@ class Node(msgspec.Struct, frozen=True):
             return ()
         grace = definition.lifecycle.grace
         return with_grace(definition.rules, grace) if grace else definition.rules
+
+    @property
+    def expires_by_record(self) -> bool:
+        """Return whether something happens to each record that expires, so that purges read the records."""
+        return self.definition.lifecycle.keeps_versions
 
     @property
     def body(self) -> Mapping[str, Any]:

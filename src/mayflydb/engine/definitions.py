@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -21,6 +22,8 @@ from mayflydb.engine.catalog import (
 from mayflydb.engine.catalog_changes import CatalogTransaction, below, companions_of
 from mayflydb.engine.ordered_histories import NoteOf, begin_history, build_note, is_ordered, keep_histories
 from mayflydb.engine.reads import Steps
+from mayflydb.engine.retired_versions import change_lifecycle
+from mayflydb.expiry.lifecycle import Lifecycle
 from mayflydb.expiry.rules import Rule, with_notice, without_stamps
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
 from mayflydb.model.instant import Instant
@@ -148,6 +151,12 @@ class Definitions:
             return Outcome((PutRow(row_of(node)),), node)
 
         node = (await self._store.write(decide)).reply
+        self._changed(id)
+        return node
+
+    async def change_lifecycle(self, id: int, change: Callable[[Lifecycle], Lifecycle], now: Instant) -> Node:
+        """Change the lifecycle settings of a container: version and time of change stay. NotFound if it is gone."""
+        node = (await self._store.write(partial(change_lifecycle, self._nodes, id, change, now))).reply
         self._changed(id)
         return node
 

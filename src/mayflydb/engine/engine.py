@@ -504,7 +504,7 @@ class Engine:
         row: CatalogRow | None = yield LoadRow(container)
         if row is None:
             raise OwnerNotFound(OWNER_MISSING)
-        space = Workspace(self.nodes.of(row), now, None, self.locks, holder)
+        space = Workspace(self.nodes.of(row), now, None, self.locks, holder, True)
         written = yield from space.run(command)
         if space.replaced:
             self.version_cache.note(container, space.replaced)

@@ -11,10 +11,12 @@ from itertools import takewhile
 
 import msgspec
 
+from mayflydb.engine.catalog import Node
 from mayflydb.engine.history import HistoryLost
+from mayflydb.engine.retired_versions import find_version
 from mayflydb.engine.timekeeper import Timekeeper
 from mayflydb.model.instant import Instant, Span
-from mayflydb.model.record import Expiry
+from mayflydb.model.record import Expiry, Record
 from mayflydb.store.interface import (
     Decision,
     Expiries,
@@ -66,6 +68,11 @@ class ExpiryEvents:
         if after < lost or (found and self._is_old(found[0], now)):
             raise HistoryLost(f"Expiry events after number {after} are no longer kept.")
         return found
+
+    async def last_image(self, container: Node, event: Expiry) -> Record | None:
+        """Return the last version of the record of an event; None: it is not kept."""
+        found = await find_version(self._store, container, (event.partition, event.key), event.lsn)
+        return None if found is None else found.record
 
     async def last(self) -> int:
         """Return the number of the last event; 0: there was none."""

@@ -1,4 +1,6 @@
-"""Housekeeping: removes records of dropped containers, and lines of histories and expiry events that are no longer kept."""
+"""Housekeeping: removes records of dropped containers, and lines of histories, expiry events and retired versions that are no
+longer kept.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ from mayflydb.engine.catalog import Nodes
 from mayflydb.engine.expiry_events import EventLimits, ExpiryEvents
 from mayflydb.engine.history import forget_old
 from mayflydb.engine.ordered_histories import OrderedHistories, has_kept_history
+from mayflydb.engine.retired_versions import forget_retired
 from mayflydb.model.instant import MINUTE, Instant, Span
 from mayflydb.store.interface import ClearDropped, Count, Decision, DroppedContainers, LoadRow, Outcome, Store
 
@@ -65,7 +68,7 @@ class Housekeeping:
         return sum(purged.records for purged in (await self._store.write(decide, "sweep")).purged)
 
     async def forget_old(self, now: Instant) -> bool:
-        """Remove lines of histories and expiry events that are no longer kept, at most once in an interval.
+        """Remove lines of histories, expiry events and retired versions that are no longer kept, at most once in an interval.
 
         True: a rest is left for the next turn.
         """
@@ -74,6 +77,7 @@ class Housekeeping:
             return False
         await self._ordered_histories.forget_old(now)
         left = await forget_old(self._store, self._nodes, now, self._history)
+        left |= await forget_retired(self._store, self._nodes, now)
         if await self._events.trim(now) or left:
             return True
         self._forgotten_at = now

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence, Set
-from typing import Any
+from typing import Any, Final
+
+import msgspec
 
 from mayflydb.engine.catalog import Node, Nodes
 from mayflydb.engine.expiry_counts import path_place
 from mayflydb.engine.locks import Spared
 from mayflydb.engine.ordered_histories import next_stamp
+from mayflydb.engine.transactions import WriteTransaction
 from mayflydb.engine.upcoming import schedule_of
 from mayflydb.engine.version_cache import VersionCache
+from mayflydb.expiry.deadline import earliest_expiry
 from mayflydb.expiry.passes import Schedule, end_of_grace
 from mayflydb.expiry.ranges import DueRange, purge_ranges
 from mayflydb.expiry.rules import Rule
@@ -27,9 +31,22 @@ from mayflydb.store.interface import (
     NextDue,
     Outcome,
     Purge,
+    Purged,
     Read,
     ask,
 )
+
+
+class SweepReply(msgspec.Struct, frozen=True):
+    """The reply of a sweep. `ends`: of each purge, its earliest deadline with its grace. `purged`: the result of each purge;
+    None: the store tells it.
+    """
+
+    ends: tuple[Instant, ...]
+    purged: tuple[Purged, ...] | None = None
+
+
+NOTHING: Final = SweepReply(())
 
 
 def purge_due(
@@ -42,7 +59,7 @@ def purge_due(
     spared: Spared = (),
     shared: bool = True,
     rules: Sequence[Rule] | None = None,
-) -> Decision[tuple[Instant, ...]]:
+) -> Decision[SweepReply]:
     """Remove up to `limit` due records for a request in this transaction, oldest first on each path.
 
     `schedule`: rules with passes purge records that were due at its last pass, or that of the container's own schedule; None:
@@ -50,30 +67,29 @@ def purge_due(
     `spared`: locked records, which stay, as do those that other nodes hold. `shared`: False if no other node writes in the
     container.
 
-    The reply has the earliest end of each purge, a deadline with its grace, in the order of the purges.
+    Nothing is purged while the container, its guard or an undelete says so, or if its rules are not `rules` any longer.
     """
     row = yield from ask(LoadRow(container))
     if row is None:
-        return Outcome((), ())
+        return Outcome((), NOTHING)
     node = nodes.of(row)
-    # Asked again in this transaction: the container may have been paused since it was chosen.
-    if node.definition.paused and (node.definition.paused != "purge" or request.override != "demanded"):
-        return Outcome((), ())
-    if node.definition.held is not None or node.definition.undelete is not None:
-        return Outcome((), ())
-    if rules is not None and node.rules != rules:
-        return Outcome((), ())
+    if not _may_purge(node, request) or (rules is not None and node.rules != rules):
+        return Outcome((), NOTHING)
     waits = schedule is not None and not request.overrides_pass(node.definition.schedule is not None)
     held = (yield from ask(HeldRecords(container, purging=True))) if shared else ()
     # Other nodes have locked more records than a purge can leave out.
     if held is None:
-        return Outcome((), ())
+        return Outcome((), NOTHING)
     spared = (*spared, *held)
     ready, ends = yield from _ready(
         node, request.horizon, schedule_of(node, schedule) if schedule and waits else None, spared
     )
     # Equal shares, so that no rule waits behind the long backlog of another.
     share = max(1, limit // max(1, len(ready)))
+    if node.expires_by_record:
+        return (
+            yield from _expire_each(nodes, node, row.lsn, request, ready, ends, share, frozenset(spared), version_cache)
+        )
     # The store deletes without reading values. Only an open snapshot is worth reading them.
     if version_cache is not None and version_cache.wants_purged:
         for due in ready:
@@ -82,7 +98,43 @@ def purge_due(
     orderer = node.definition.ordered if node.definition.history else None
     stamp = (yield from next_stamp(orderer, {})) if orderer is not None and ready else None
     purges = tuple(_build_purge(node, request, ready, n, share, stamp, spared) for n in range(len(ready)))
-    return Outcome(purges, ends)
+    return Outcome(purges, SweepReply(ends))
+
+
+def _may_purge(node: Node, request: PurgeRequest) -> bool:
+    """Return whether the container lets a purge in: it may have been paused or held since it was chosen."""
+    definition = node.definition
+    if definition.paused and (definition.paused != "purge" or request.override != "demanded"):
+        return False
+    return definition.held is None and definition.undelete is None
+
+
+def _expire_each(
+    nodes: Nodes,
+    node: Node,
+    lsn: int,
+    request: PurgeRequest,
+    ready: Sequence[DueRange],
+    ends: tuple[Instant, ...],
+    limit: int,
+    spared: Set[Identity],
+    version_cache: VersionCache | None,
+) -> Decision[SweepReply]:
+    """Remove up to `limit` due records of each range one by one, where something happens to each record that expires."""
+    transaction = WriteTransaction(nodes, request.now)
+    space = yield from transaction.on(node.id)
+    rules = [due.rule for due in ready]
+    purged = []
+    for due in ready:
+        records = yield from _read_due(node.id, due, limit, spared)
+        # As in the store's own purge, a record that expires earlier by another rule is left to that rule.
+        own = [record for record in records if (found := earliest_expiry(record, rules)) and found[1] is due.rule]
+        for record in own:
+            yield from space.expire(record, rules, request.trigger)
+        purged.append(Purged(len(own), sum(len(record.value) for record in own)))
+        if version_cache is not None and version_cache.wants_purged:
+            version_cache.note_purge(node.id, lsn, own)
+    return Outcome(transaction.changes, SweepReply(ends, tuple(purged)))
 
 
 def _build_purge(

@@ -219,12 +219,14 @@ class Sweeper:
                 ),
                 "sweep",
             )
-        removed = sum(purged.records for purged in committed.purged)
-        size = sum(purged.value_bytes for purged in committed.purged)
+        reply = committed.reply
+        purges = committed.purged if reply.purged is None else reply.purged
+        removed = sum(purged.records for purged in purges)
+        size = sum(purged.value_bytes for purged in purges)
         # The planned limit: a poor budget of one container must not make the sweeps of all others small.
         self._last = SweepResult(container, sweep.limit, removed, committed.held)
         self.purge_counts[container] += removed
-        for end, purged in zip(committed.reply, committed.purged, strict=True):
+        for end, purged in zip(reply.ends, purges, strict=True):
             if purged.records:
                 self._note_delay(container, request.now - end)
         self._monitor.count_sweep(container, removed, size, committed.held)

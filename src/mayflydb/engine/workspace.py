@@ -23,8 +23,10 @@ from mayflydb.engine.record_decisions import (
     resolve_draft,
     split_holders,
 )
+from mayflydb.engine.retired_versions import End, RetiredVersion, retention_of, retire
 from mayflydb.engine.version_cache import Replaced
 from mayflydb.expiry.deadline import visible_at
+from mayflydb.expiry.rules import Rule
 from mayflydb.expiry.sliding import needs_touch, touch
 from mayflydb.model.due import date_key
 from mayflydb.model.errors import Conflict, Corrupt
@@ -67,7 +69,7 @@ class Workspace:
 
     __slots__ = (
         "_container", "_definition", "_entries", "_exclusive", "_history", "_holder", "_indexes", "_locks", "_node", "_now",
-        "_records", "_stamps", "changes", "replaced", "rules", "schedule",
+        "_records", "_retired", "_stamps", "changes", "replaced", "rules", "schedule",
     )  # fmt: skip
 
     def __init__(
@@ -77,9 +79,11 @@ class Workspace:
         stamps: dict[int, bytes] | None = None,
         locks: Locks | None = None,
         holder: LockHolder | None = None,
+        retires: bool = False,
     ) -> None:
         """`stamps`: the last stamps of the transaction, over all its containers. `locks`: records locked by others than
-        `holder` cannot be written; expiry of records locked by `holder` is judged at its own instant.
+        `holder` cannot be written; expiry of records locked by `holder` is judged at its own instant. `retires`: versions that
+        end are kept as the lifecycle says; False where the changes are not those that will be committed.
         """
         self._stamps = {} if stamps is None else stamps
         self._locks = locks
@@ -90,6 +94,7 @@ class Workspace:
         self.rules = container.rules
         self.schedule = definition.schedule
         self._history = bool(definition.history)
+        self._retired = definition.retired if retires and definition.lifecycle.keeps_versions else None
         self._indexes: list[Index] = []
         self._exclusive: Set[int] = frozenset()
         if definition.indexes:
@@ -168,6 +173,8 @@ class Workspace:
                 self.changes.append(Delete(container, visible))
                 self._forget(visible)
             self.replaced.append(Replaced(visible, lsn))
+            if self._retired is not None:
+                yield from self._retire(visible, "replaced", lsn)
         self._keep(record, entries, visible, moves)
         if entries:
             self._mark_several(entries)
@@ -318,16 +325,29 @@ class Workspace:
             # Only purges ask for locks of other nodes; a write of a visible record does not wait for them.
             if identity in ((yield from ask(HeldRecords(self._container))) or ()):
                 raise Locked((self._container, identity), elsewhere=True)
+        yield from self.expire(expired, self.rules, "replaced")
+
+    def expire(self, expired: Record, rules: Sequence[Rule], how: str) -> Generator[Read[Any], Any, None]:
+        """Remove a record that has expired by one of these rules, with its event."""
         lsn, _ = yield from ask(Allocate(self._container, seq=False))
-        event = expiry_event(self._container, expired, self.rules, self._now, lsn, "replaced")
+        event = expiry_event(self._container, expired, rules, self._now, lsn, how)
         self.changes.append(Delete(self._container, expired, event))
         self.replaced.append(Replaced(expired, lsn))
         yield from self._remember(Kind.EXPIRE, lsn, expired, expired)
+        if self._retired is not None:
+            yield from self._retire(expired, "expired", lsn)
         self._forget(expired)
+
+    def _retire(self, record: Record, end: End, until: int) -> Generator[Read[Any], Any, None]:
+        """Keep a version that ends at an lsn, if the lifecycle says so."""
+        if self._retired is not None and retention_of(self._definition.lifecycle, end):
+            self.changes.append((yield from retire(self._retired, RetiredVersion(record, end, self._now, until))))
 
     def _remove(self, record: Record, lsn: int) -> Generator[Read[Any], Any, None]:
         self.changes.append(Delete(self._container, record))
         self.replaced.append(Replaced(record, lsn))
+        if self._retired is not None:
+            yield from self._retire(record, "deleted", lsn)
         yield from self._remember(Kind.DELETE, lsn, record, record)
         self._forget(record)
 

@@ -19,7 +19,7 @@ from mayflydb.engine.engine import Batch, Engine, Scope
 from mayflydb.engine.expiry_counts import ExpiryCounts
 from mayflydb.engine.guard import Pass
 from mayflydb.engine.locks import Locks
-from mayflydb.engine.purge_decision import purge_due
+from mayflydb.engine.purge_decision import SweepReply, purge_due
 from mayflydb.engine.record_decisions import TAKEN, expiry_event, resolve_draft
 from mayflydb.engine.sweeper import Sweeper
 from mayflydb.engine.timekeeper import Timekeeper
@@ -109,7 +109,7 @@ def rule_as_of_the_pick() -> Iterator[None]:
         rows[planned.container] = await self._store.read(LoadRow(planned.container))
         return await sweep(self, planned, limit, request, permit)
 
-    def decide(nodes: Any, container: int, *rest: Any) -> Decision[tuple[Instant, ...]]:
+    def decide(nodes: Any, container: int, *rest: Any) -> Decision[SweepReply]:
         decision = purge_due(nodes, container, *rest)
         asked = decision.send(None)
         assert isinstance(asked, LoadRow)
@@ -118,7 +118,7 @@ def rule_as_of_the_pick() -> Iterator[None]:
             try:
                 answer = yield decision.send(answer)
             except StopIteration as end:
-                outcome: Outcome[tuple[Instant, ...]] = end.value
+                outcome: Outcome[SweepReply] = end.value
                 return outcome
 
     # Both for as long as the bug is planted: a sweep that is abandoned takes off a patch of its own at any later time.
@@ -337,9 +337,7 @@ def any_number_is_a_ttl() -> AbstractContextManager[object]:
 def horizon_ignored() -> Iterator[None]:
     """Purging goes by the present, whatever the clock's fence says."""
 
-    def purge(
-        nodes: Any, container: int, limit: int, request: PurgeRequest, *rest: Any
-    ) -> Decision[tuple[Instant, ...]]:
+    def purge(nodes: Any, container: int, limit: int, request: PurgeRequest, *rest: Any) -> Decision[SweepReply]:
         return purge_due(nodes, container, limit, replace(request, horizon=request.now), *rest)
 
     with patch.object(sweeper, "purge_due", purge):

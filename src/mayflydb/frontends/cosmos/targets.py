@@ -75,6 +75,10 @@ class CosmosTargets:
         """Return no further details."""
         return {}
 
+    def decode_record(self, container: Node, record: Record) -> Mapping[str, Any] | msgspec.Raw:
+        """Return an item as it was sent, without system properties."""
+        return msgspec.Raw(record.value)
+
     def shorten_life(self, container: Node, record: Mapping[str, Any], now: Instant) -> Mapping[str, Any] | None:
         """Return an item whose own ttl is the rest of its life, counted from its `_ts`; None: its life has ended.
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.proposals import Change, Proposal
 from mayflydb.expiry.rules import Cause
@@ -93,6 +95,12 @@ class MongoTargets:
         """Last write, own ttl and the reason why it is ignored, and the date that each TTL index finds."""
         found: dict[str, Any] = _ttl_reports().describe(container, record, self._contract(database, container))
         return found
+
+    def decode_record(self, container: Node, record: Record) -> Mapping[str, Any] | msgspec.Raw:
+        """A document as extended JSON, from which it can be made again."""
+        from mayflydb.query.mongo.extended_json import format_document
+
+        return msgspec.Raw(format_document(record.value).encode())
 
     def propose(self, database: str, container: Node, change: Change) -> Proposal:
         """The effect of a change of one TTL index. The default is that of the index on `_ts`."""

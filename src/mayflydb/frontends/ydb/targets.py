@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.proposals import Change, Proposal
 from mayflydb.expiry.rules import Cause
@@ -73,6 +75,11 @@ class YdbTargets:
     def describe_record(self, database: str, container: Node, record: Record) -> dict[str, Any]:
         """Return the last write of a row and the date in its TTL column."""
         found: dict[str, Any] = _reports().describe_row(container, record)
+        return found
+
+    def decode_record(self, container: Node, record: Record) -> Mapping[str, Any] | msgspec.Raw:
+        """Return a row by the names of its columns."""
+        found: dict[str, Any] = _reports().row_json(container, record)
         return found
 
     def propose(self, database: str, container: Node, change: Change) -> Proposal:

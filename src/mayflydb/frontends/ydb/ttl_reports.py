@@ -10,6 +10,7 @@ import msgspec
 
 from mayflydb.engine.catalog import Node, next_number
 from mayflydb.engine.proposals import Change, Proposal
+from mayflydb.frontends.ydb.json_values import writer
 from mayflydb.frontends.ydb.rows import RowLayout, partition_of
 from mayflydb.frontends.ydb.schemes import paths
 from mayflydb.frontends.ydb.schemes.catalog import Schemes
@@ -73,6 +74,14 @@ def _parse_key(types: list[Type], texts: list[str | None]) -> bytes | None:
     if any(value is None and text is not None for value, text in zip(values, texts, strict=True)):
         return None
     return encode_key(types, values)
+
+
+def row_json(node: Node, record: Record) -> dict[str, Any]:
+    """Return a row as JSON, by the names of its columns."""
+    view = table_view(node, node.name)
+    values = RowLayout(view).decode(record.value)
+    columns = zip(view.table.columns, view.numbers, strict=True)
+    return {column.name: writer(column.type)(values[number]) for column, number in columns}
 
 
 # --- TTL -------------------------------------------------------------------------------------------------------------
