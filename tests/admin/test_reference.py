@@ -40,6 +40,8 @@ PARAMETER = re.compile(r"^\| `(\w+)` \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 NAME = re.compile(r"`(\w+)`")
 CONTAINER, MONGO, TABLE, NUMBERS = "cosmos:shop/sessions", "mongo:app.otps", "ydb:/local/carts", "ydb:/local/numbers"
 
+CASCADE = {"target": "ydb:/local/carts", "cascade": [{"to": "ydb:/local/numbers", "path": "id"}]}
+
 CALLS: dict[str, tuple[Any, ...]] = {
     # For each operation the queries or bodies whose answers have, together, all members.
     "GET /_mayfly/clock": ("",),
@@ -84,6 +86,7 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "POST /_mayfly/ttl/resume": ({"dry_run": True},),
     "GET /_mayfly/lifecycle": ("",),
     "POST /_mayfly/lifecycle": (
+        CASCADE,
         {"target": CONTAINER, "guard": {"records": 1, "percent": 0}, "grace": "1h", "touch": "1m"},
     ),
     "POST /_mayfly/undelete": ({"target": CONTAINER},),
@@ -121,6 +124,7 @@ PREPARATIONS: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
     # The answer has a member about what is paused.
     "POST /_mayfly/purge": (*HELD, ("ttl/pause", {"target": CONTAINER})),
     "GET /_mayfly/guard": HELD,
+    "GET /_mayfly/lifecycle": (("lifecycle", CASCADE),),
     "POST /_mayfly/guard/confirm": HELD,
     "POST /_mayfly/ttl/resume": (("ttl/pause", {"target": CONTAINER}),),
 }

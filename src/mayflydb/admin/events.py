@@ -20,7 +20,7 @@ from mayflydb.admin.targets import ContainerTarget, TargetResolver
 from mayflydb.engine.engine import Engine, Scope
 from mayflydb.engine.history import HistoryLost
 from mayflydb.expiry.explain import CAUSES, explain
-from mayflydb.expiry.rules import Cause
+from mayflydb.expiry.rules import CASCADE, Cause
 from mayflydb.model.errors import BadRequest, NotFound, Overloaded
 from mayflydb.model.hints import Hint
 from mayflydb.model.instant import SECOND, Instant, Span
@@ -293,6 +293,8 @@ def describe_cause(event: Expiry, container: ContainerTarget) -> str:
         return "a TTL index"
     if event.cause == "column":
         return "the TTL column"
+    if event.cause == CASCADE:
+        return "the record that it names has expired"
     cause: Cause = "item" if event.cause == "item" else "default"
     span = event.override if event.override and cause == "item" else formats.seconds(event.deadline - event.anchor)
     return container.front_end.causes.get(cause, CAUSES[cause]).format(span)

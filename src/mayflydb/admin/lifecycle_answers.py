@@ -8,6 +8,16 @@ from mayflydb.admin.answers import Answer, Count, Target, Time
 from mayflydb.expiry.guard import GuardLimits, Reason
 
 
+class CascadeSettings(Answer, frozen=True):
+    """Records that leave with another one. `to` null: their container was dropped. `indexed` false: the index over the path is
+    gone, and nothing is purged until it is there again.
+    """
+
+    to: Target | None
+    path: str
+    indexed: bool
+
+
 class LifecycleSettings(Answer, frozen=True):
     """The lifecycle settings of one container. `guard` null: the limits of the server. The others: seconds."""
 
@@ -16,6 +26,7 @@ class LifecycleSettings(Answer, frozen=True):
     grace: Count
     touch: Count
     last_image: Count
+    cascade: list[CascadeSettings]
 
 
 class LifecycleList(Answer, frozen=True):
@@ -34,6 +45,7 @@ class ChangedLifecycle(Answer, frozen=True):
     grace: Count
     touch: Count
     last_image: Count
+    cascade: list[CascadeSettings]
 
 
 class UndeleteProgress(Answer, frozen=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -9,10 +10,12 @@ from msgspec import UNSET
 
 from mayflydb.admin import formats, requests
 from mayflydb.admin.targets import ContainerTarget, TargetResolver
+from mayflydb.engine.cascades import DEEPEST
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.guard import token_of
 from mayflydb.expiry.guard import HeldPurge, Reason
-from mayflydb.expiry.lifecycle import Lifecycle
+from mayflydb.expiry.lifecycle import Cascade, Lifecycle
+from mayflydb.model.errors import BadRequest
 
 REASONS: Final[dict[Reason, str]] = {
     "rule": "A change of the TTL settings expired them at once.",
@@ -34,20 +37,74 @@ class Lifecycles:
         now = await self._engine.now()
         return {
             "now": formats.time(now),
-            "targets": [_describe(each) for each in await self._targets.list_containers(target)],
+            "targets": [await self._describe(each) for each in await self._targets.list_containers(target)],
         }
 
     async def set(self, wanted: requests.SetLifecycle) -> dict[str, Any]:
         """Change the settings that are given, of one container. Its TTL settings and its etag stay."""
         container = await self._targets.resolve_container(wanted.target)
         given = {name: value for name, value in wanted.settings().items() if value is not UNSET}
+        if wanted.cascade is not UNSET:
+            given["cascade"] = await self._open_cascades(container, wanted.cascade)
 
         def change(lifecycle: Lifecycle) -> Lifecycle:
             return msgspec.structs.replace(lifecycle, **given)
 
         now = await self._engine.now()
         await self._engine.definitions.change_lifecycle(container.node.id, change, now)
-        return {"now": formats.time(now), **_describe(await self._targets.resolve_container(wanted.target))}
+        return {"now": formats.time(now), **await self._describe(await self._targets.resolve_container(wanted.target))}
+
+    async def _open_cascades(
+        self, container: ContainerTarget, wanted: Sequence[requests.CascadeTo]
+    ) -> tuple[Cascade, ...]:
+        """Return the cascades of a container, with complete indexes. BadRequest, Conflict, NotFound."""
+        found = []
+        for each in wanted:
+            child = await self._targets.resolve_container(each.to)
+            space = child.front_end.space
+            if space != container.front_end.space:
+                raise BadRequest(f"{each.to} belongs to another protocol than {container.target}")
+            await self._check_way(child.node.id, container, 2)
+            index = await child.front_end.references.open_index(
+                self._engine.indexes, container.node, child.node, each.path
+            )
+            found.append(Cascade(child.node.id, each.path, index.number, space))
+        return tuple(found)
+
+    async def _check_way(self, id: int, container: ContainerTarget, depth: int) -> None:
+        """Raise BadRequest if the cascades of a container lead to another one, or too far."""
+        if id == container.node.id:
+            raise BadRequest(f"the cascade would lead back to {container.target}")
+        if depth > DEEPEST:
+            raise BadRequest(f"a cascade leads through at most {DEEPEST} containers")
+        node = await self._engine.node_by_id(id)
+        for each in () if node is None else node.definition.lifecycle.cascade:
+            await self._check_way(each.container, container, depth + 1)
+
+    async def _describe(self, container: ContainerTarget) -> dict[str, Any]:
+        settings = container.node.definition.lifecycle
+        return {
+            "target": container.target,
+            "guard": msgspec.to_builtins(settings.guard),
+            "grace": settings.grace,
+            "touch": settings.touch,
+            "last_image": settings.last_image,
+            "cascade": [await self._describe_cascade(container, each) for each in settings.cascade],
+        }
+
+    async def _describe_cascade(self, container: ContainerTarget, cascade: Cascade) -> dict[str, Any]:
+        child = await self._engine.node_by_id(cascade.container)
+        parent = None if child is None else await self._engine.node_by_id(child.parent)
+        index = next(
+            (each for each in ([] if child is None else child.definition.indexes) if each.number == cascade.index), None
+        )
+        return {
+            "to": None
+            if child is None or parent is None
+            else self._targets.name(cascade.space, parent.name, child.name),
+            "path": cascade.path,
+            "indexed": child is None or (index is not None and index.state == "ready"),
+        }
 
     async def list_held(self, target: str | None = None) -> dict[str, Any]:
         """Return the purges that the guard holds."""
@@ -62,17 +119,6 @@ class Lifecycles:
         held = await self._guard.confirm(container.node.id, token)
         now = await self._engine.now()
         return {"now": formats.time(now), "target": container.target, "reason": held.reason, "due": held.due}
-
-
-def _describe(container: ContainerTarget) -> dict[str, Any]:
-    settings = container.node.definition.lifecycle
-    return {
-        "target": container.target,
-        "guard": msgspec.to_builtins(settings.guard),
-        "grace": settings.grace,
-        "touch": settings.touch,
-        "last_image": settings.last_image,
-    }
 
 
 def _describe_held(container: ContainerTarget, held: HeldPurge) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -101,6 +102,8 @@ class Admin:
     ) -> None:
         self.engine = engine
         self.targets = TargetResolver(engine, spaces)
+        # Front ends load the modules behind their references on first use.
+        engine.reaper.refer({each.space: partial(getattr, each, "references") for each in spaces})
         self.events = EventStreams(engine, self.targets, engine.quotas.get(EVENT_STREAMS, MAX_STREAMS))
         self.clock = ClockControl(
             engine, self.targets, time_travel, shared, host_clock, self.events.note, lambda: str(info(None)["storage"])

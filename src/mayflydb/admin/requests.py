@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 from mayflydb.engine.clock_mover import SweepMode
 from mayflydb.engine.proposals import Change
 from mayflydb.expiry.guard import GuardLimits
-from mayflydb.expiry.rules import Cause
+from mayflydb.expiry.rules import Cause, EventCause
 from mayflydb.model.durations import LONGEST, parse_instant, parse_span
 from mayflydb.model.errors import BadRequest
 from mayflydb.model.hints import Hint
@@ -177,6 +177,13 @@ class Resume(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return None if self.notice is None else parse_duration(self.notice)
 
 
+class CascadeTo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The records of a container that leave with another record: they have its id at a path."""
+
+    to: Container
+    path: Annotated[str, Meta(description="The property, field or column that has the id: `/sessionId`, `session`.")]
+
+
 class SetLifecycle(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Lifecycle settings of one container. A member that is absent stays as it is."""
 
@@ -207,6 +214,14 @@ class SetLifecycle(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         str | UnsetType,
         Meta(
             description="The time for which the last version of an expired record is kept for readers of its event; `0s`: none."
+        ),
+    ] = UNSET
+
+    cascade: Annotated[
+        tuple[CascadeTo, ...] | UnsetType,
+        Meta(
+            description="The records of other containers that leave with a record: they have its id at a path. They replace those"
+            " that were named before; an empty list: none leave."
         ),
     ] = UNSET
 
@@ -275,7 +290,7 @@ class AddWebhook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     url: Annotated[str, Meta(description="The address to which messages are posted: http or https.")]
     target: Everything = None
     causes: Annotated[
-        tuple[Cause, ...], Meta(description="Only records that expired by these causes; empty: by any.")
+        tuple[EventCause, ...], Meta(description="Only records that expired by these causes; empty: by any.")
     ] = ()
     secret: Annotated[
         str | None,

@@ -15,6 +15,7 @@ import msgspec
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.proposals import Change, Proposal
+from mayflydb.engine.references import References
 from mayflydb.expiry.rules import Cause
 from mayflydb.model.errors import BadRequest, NotFound
 from mayflydb.model.hints import Hint
@@ -57,6 +58,10 @@ class Targets(Protocol):
 
     def index_names(self, container: Node) -> Mapping[int, str]:
         """Return the names of date indexes, by date slot."""
+
+    @property
+    def references(self) -> References:
+        """The references between records of this front end."""
 
     @property
     def causes(self) -> Mapping[Cause, str]:

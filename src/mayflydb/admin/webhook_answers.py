@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mayflydb.admin.answers import Answer, Count, Target, Time
-from mayflydb.expiry.rules import Cause
+from mayflydb.expiry.rules import EventCause
 
 
 class DeadLetterAnswer(Answer, frozen=True):
@@ -25,7 +25,7 @@ class WebhookAnswer(Answer, frozen=True):
     name: str
     url: str
     target: Target | None
-    causes: list[Cause]
+    causes: list[EventCause]
     place: Count
     waiting: Count
     sent: Count

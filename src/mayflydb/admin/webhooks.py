@@ -35,7 +35,7 @@ from mayflydb.clock import monotonic_us, wall_us
 from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.reaper import LEASE
-from mayflydb.expiry.rules import Cause
+from mayflydb.expiry.rules import EventCause
 from mayflydb.model.errors import Conflict, MayflyError, NotFound
 from mayflydb.model.instant import SECOND, Instant
 
@@ -73,7 +73,7 @@ class Webhook(msgspec.Struct, frozen=True, omit_defaults=True):
     url: str
     secret: str
     target: str | None = None
-    causes: tuple[Cause, ...] = ()
+    causes: tuple[EventCause, ...] = ()
     dead: tuple[DeadLetter, ...] = ()
 
 

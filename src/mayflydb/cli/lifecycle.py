@@ -34,6 +34,16 @@ def _limits(ctx: click.Context, parameter: click.Parameter, value: str | None) -
     return {"records": int(records), "percent": int(percent.removesuffix("%"))}
 
 
+def _cascades(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> object:
+    """Parse cascades. None: not given."""
+    if not value or value == ("off",):
+        return [] if value else None
+    pairs = [each.partition("=") for each in value]
+    if not all(target and path for target, _, path in pairs):
+        raise click.BadParameter("TARGET=PATH, or off alone", ctx, parameter)
+    return [{"to": target, "path": path} for target, _, path in pairs]
+
+
 @lifecycle.command("set")
 @click.argument("target")
 @click.option(
@@ -59,6 +69,13 @@ def _limits(ctx: click.Context, parameter: click.Parameter, value: str | None) -
     metavar="TIME",
     callback=check_with(parse_span),
     help="Keep the last version of an expired record for so long, for readers of its event, as in 7d. 0s: keep none.",
+)
+@click.option(
+    "--cascade",
+    metavar="TARGET=PATH|off",
+    multiple=True,
+    callback=_cascades,
+    help="Records of TARGET that have a record's id at PATH leave with it, as in cosmos:shop/lines=/orderId. May be repeated.",
 )
 @output_option
 @click.pass_context

@@ -46,7 +46,7 @@ def dead(ctx: click.Context, name: str) -> None:
     "--cause",
     "causes",
     multiple=True,
-    type=click.Choice(["default", "item", "index", "column"]),
+    type=click.Choice(["default", "item", "index", "column", "cascade"]),
     help="Only expiries by this cause. May be given several times.",
 )
 @output_option

@@ -149,7 +149,8 @@ class Node(msgspec.Struct, frozen=True):
     @property
     def expires_by_record(self) -> bool:
         """Return whether something happens to each record that expires, so that purges read the records."""
-        return self.definition.lifecycle.keeps_versions
+        lifecycle = self.definition.lifecycle
+        return lifecycle.keeps_versions or bool(lifecycle.cascade)
 
     @property
     def body(self) -> Mapping[str, Any]:

@@ -29,7 +29,7 @@ from mayflydb.engine.locks import Locks
 from mayflydb.engine.reaper import Lease
 from mayflydb.evaluation.statement import HERE, Computing
 from mayflydb.expiry.deadline import visibility
-from mayflydb.model.errors import MayflyError, NotFound, Unavailable
+from mayflydb.model.errors import Conflict, MayflyError, NotFound, Unavailable
 from mayflydb.model.instant import SECOND, Instant, Span
 from mayflydb.model.keys import SortKeys
 from mayflydb.model.order import HASH_BYTES, KeyRange, Position
@@ -185,6 +185,18 @@ class Indexes:
     def ensure(self, container: int, keys: SortKeys, keys_of: KeysOf, most: int) -> None:
         """Define and build an index over these keys in the background, unless the container is being worked on."""
         self._start(container, lambda: self._begin(container, keys, keys_of, most))
+
+    async def complete(self, container: int, keys: SortKeys, keys_of: KeysOf, most: int) -> Index:
+        """Return the index over these keys when it is complete, defined if it is missing. Conflict if there are `most`."""
+        await self.define(container, keys, keys_of, most)
+        while True:
+            found = next((each for each in await self._read_indexes(container) if each.keys == keys), None)
+            if found is None or found.state == "dropped":
+                raise Conflict(f"the container has {most} built indexes, which is the most")
+            if found.state == "ready":
+                return found
+            self.resume(container, keys_of)
+            await self.wait_for(container)
 
     def resume(self, container: int, keys_of: KeysOf) -> None:
         """Continue unfinished builds and removals of a container in the background, unless it is being worked on."""

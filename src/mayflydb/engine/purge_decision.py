@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence, Set
+from collections.abc import Generator, Mapping, Sequence, Set
 from typing import Any, Final
 
 import msgspec
@@ -11,10 +11,9 @@ from mayflydb.engine.catalog import Node, Nodes
 from mayflydb.engine.expiry_counts import path_place
 from mayflydb.engine.locks import Spared
 from mayflydb.engine.ordered_histories import next_stamp
-from mayflydb.engine.transactions import WriteTransaction
+from mayflydb.engine.record_purge import ALONE, Surroundings, count_others, expire_each
 from mayflydb.engine.upcoming import schedule_of
 from mayflydb.engine.version_cache import VersionCache
-from mayflydb.expiry.deadline import earliest_expiry
 from mayflydb.expiry.passes import Schedule, end_of_grace
 from mayflydb.expiry.ranges import DueRange, purge_ranges
 from mayflydb.expiry.rules import Rule
@@ -39,11 +38,12 @@ from mayflydb.store.interface import (
 
 class SweepReply(msgspec.Struct, frozen=True):
     """The reply of a sweep. `ends`: of each purge, its earliest deadline with its grace. `purged`: the result of each purge;
-    None: the store tells it.
+    None: the store tells it. `children`: the number of removed children, by container.
     """
 
     ends: tuple[Instant, ...]
     purged: tuple[Purged, ...] | None = None
+    children: Mapping[int, int] = {}
 
 
 NOTHING: Final = SweepReply(())
@@ -59,6 +59,7 @@ def purge_due(
     spared: Spared = (),
     shared: bool = True,
     rules: Sequence[Rule] | None = None,
+    surroundings: Surroundings = ALONE,
 ) -> Decision[SweepReply]:
     """Remove up to `limit` due records for a request in this transaction, oldest first on each path.
 
@@ -87,9 +88,7 @@ def purge_due(
     # Equal shares, so that no rule waits behind the long backlog of another.
     share = max(1, limit // max(1, len(ready)))
     if node.expires_by_record:
-        return (
-            yield from _expire_each(nodes, node, row.lsn, request, ready, ends, share, frozenset(spared), version_cache)
-        )
+        return (yield from _purge_each(nodes, node, request, ready, ends, share, spared, version_cache, surroundings))
     # The store deletes without reading values. Only an open snapshot is worth reading them.
     if version_cache is not None and version_cache.wants_purged:
         for due in ready:
@@ -109,32 +108,29 @@ def _may_purge(node: Node, request: PurgeRequest) -> bool:
     return definition.held is None and definition.undelete is None
 
 
-def _expire_each(
+def _purge_each(
     nodes: Nodes,
     node: Node,
-    lsn: int,
     request: PurgeRequest,
     ready: Sequence[DueRange],
     ends: tuple[Instant, ...],
     limit: int,
-    spared: Set[Identity],
+    spared: Spared,
     version_cache: VersionCache | None,
+    surroundings: Surroundings,
 ) -> Decision[SweepReply]:
-    """Remove up to `limit` due records of each range one by one, where something happens to each record that expires."""
-    transaction = WriteTransaction(nodes, request.now)
-    space = yield from transaction.on(node.id)
-    rules = [due.rule for due in ready]
-    purged = []
-    for due in ready:
-        records = yield from _read_due(node.id, due, limit, spared)
-        # As in the store's own purge, a record that expires earlier by another rule is left to that rule.
-        own = [record for record in records if (found := earliest_expiry(record, rules)) and found[1] is due.rule]
-        for record in own:
-            yield from space.expire(record, rules, request.trigger)
-        purged.append(Purged(len(own), sum(len(record.value) for record in own)))
-        if version_cache is not None and version_cache.wants_purged:
-            version_cache.note_purge(node.id, lsn, own)
-    return Outcome(transaction.changes, SweepReply(ends, tuple(purged)))
+    """Remove up to `limit` due records of each range one by one."""
+    due = []
+    for each in ready:
+        records = yield from _read_due(node.id, each, limit, frozenset(spared))
+        due.append((each, records))
+    done = yield from expire_each(nodes, node, request, due, limit, surroundings)
+    if version_cache is not None and version_cache.wants_purged:
+        for id, gone in done.removed.items():
+            row = yield from ask(LoadRow(id))
+            if row is not None:
+                version_cache.note_purge(id, row.lsn, gone)
+    return Outcome(done.changes, SweepReply(ends, done.purged, count_others(done.removed, node.id)))
 
 
 def _build_purge(

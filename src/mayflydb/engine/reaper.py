@@ -22,6 +22,7 @@ from mayflydb.engine.housekeeping import DEFAULT_RETENTION, Housekeeping, Retent
 from mayflydb.engine.locks import Locks
 from mayflydb.engine.monitor import Monitor
 from mayflydb.engine.ordered_histories import ChangeNotifier
+from mayflydb.engine.references import References
 from mayflydb.engine.runs import DEFAULT_PASS_SETTINGS, PassSettings
 from mayflydb.engine.surveyor import Surveyor
 from mayflydb.engine.sweeper import Sweeper
@@ -114,6 +115,10 @@ class Reaper:
     def prepare_sweeps(self, prepare: Callable[[], Awaitable[None]]) -> None:
         """Have this done before the sweeps of each request."""
         self._sweeper.prepare = prepare
+
+    def refer(self, spaces: Mapping[str, Callable[[], References]]) -> None:
+        """Take the references between the records of each front end, by space."""
+        self._sweeper.references.update(spaces)
 
     # --- news ------------------------------------------------------------------------------------------------------
 

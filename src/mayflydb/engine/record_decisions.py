@@ -8,7 +8,7 @@ from typing import cast
 from mayflydb.engine.catalog import Definition
 from mayflydb.engine.commands import ANY_VERSION, Command, Draft, Merge, Mode
 from mayflydb.expiry.deadline import anchor_under, cause_of, earliest_expiry, visible_at
-from mayflydb.expiry.rules import Rule
+from mayflydb.expiry.rules import CASCADE, Rule
 from mayflydb.model.errors import BadRequest, Conflict, NotFound, PreconditionFailed
 from mayflydb.model.instant import Instant, floor_to_second
 from mayflydb.model.record import Dates, Entry, Expiry, Record
@@ -114,6 +114,27 @@ def expiry_event(container: int, record: Record, rules: Sequence[Rule], now: Ins
         override=record.override,
         cause=cause_of(record, rule),
         rule_version=rule.version,
+        deadline=deadline,
+        purged=now,
+        how=how,
+    )
+
+
+def cascade_event(
+    container: int, record: Record, deadline: Instant, rule: int, now: Instant, lsn: int, how: str
+) -> Expiry:
+    """Build the event for a record that leaves with another one, which expired at a deadline by a rule (its version)."""
+    return Expiry(
+        id=0,
+        container=container,
+        partition=record.partition,
+        key=record.key,
+        version=record.lsn,
+        lsn=lsn,
+        anchor=deadline,
+        override=None,
+        cause=CASCADE,
+        rule_version=rule,
         deadline=deadline,
         purged=now,
         how=how,

@@ -8,17 +8,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Final
 
 from mayflydb.engine.billing import Billing
+from mayflydb.engine.cascades import containers_below
 from mayflydb.engine.catalog import Nodes, Run
 from mayflydb.engine.guard import Guard, Pass
 from mayflydb.engine.locks import Locks
 from mayflydb.engine.monitor import Monitor
 from mayflydb.engine.ordered_histories import ChangeNotifier
 from mayflydb.engine.purge_decision import purge_due
+from mayflydb.engine.record_purge import ALONE, Surroundings
+from mayflydb.engine.references import References
 from mayflydb.engine.runs import PassSettings, Runs
 from mayflydb.engine.surveyor import Surveyor
 from mayflydb.engine.traces import TraceLog
@@ -80,6 +84,10 @@ class Sweeper:
         self._version_cache = version_cache
         self._notifier = notifier
         self._guard = guard
+        self.references: dict[str, Callable[[], References]] = {}
+        """The references between records of each front end, by space."""
+
+        self._children: Counter[int] = Counter()
         self._last: SweepResult | None = None
         self._sweeping = asyncio.Lock()
 
@@ -103,6 +111,7 @@ class Sweeper:
         stuck: dict[int, Span] = {}
         began: dict[int, int] = {}
         passes: dict[int, Pass] = {}
+        self._children.clear()
         self._guard.observe(request.horizon)
         await self.prepare()
         async with self._sweeping:
@@ -118,13 +127,15 @@ class Sweeper:
                     continue
                 if self.traces is not None and container not in began:
                     began[container] = self.traces.stopwatch()
+                before = self._children.total()
                 removed = await self._sweep_and_pay(sweep, affordable, request, permit)
                 done[container] += removed
                 # Nothing was removed: the rules may be others now, which needs another look.
                 if removed and (rest := permit.without(removed)) is not None:
                     passes[container] = rest
                 # What is due and cannot be purged must not keep the request from its end.
-                fruitless[container] = 0 if removed else fruitless[container] + 1
+                has_removed = removed or self._children.total() > before
+                fruitless[container] = 0 if has_removed else fruitless[container] + 1
                 if fruitless[container] == FRUITLESS_SWEEPS:
                     stuck[container] = 0
                 rounds[container] += bool(removed) and self._monitor.has_member(container)
@@ -132,6 +143,7 @@ class Sweeper:
             self._monitor.count_rounds(max(0, max(rounds.values(), default=1) - 1))
             if request.within_budget:
                 self.shortage = min(waits.values(), default=None)
+            done += self._children
             self._note_purges(done, began)
             return done
 
@@ -209,13 +221,26 @@ class Sweeper:
         self._agenda.count_turn(container)
         # The same schedule if the store decides the transaction again.
         schedule = self._monitor.schedule
-        with self._locks.purge(container) as spared, self._version_cache.write():
+        with (
+            self._locks.purge(container) as spared,
+            self._lock_around(container) as around,
+            self._version_cache.write(),
+        ):
             if spared is None:
                 self._agenda.mark_unknown(container)
                 return 0
             committed = await self._store.write(
                 lambda: purge_due(
-                    self._nodes, container, limit, request, schedule, self._version_cache, spared, True, permit.rules
+                    self._nodes,
+                    container,
+                    limit,
+                    request,
+                    schedule,
+                    self._version_cache,
+                    spared,
+                    True,
+                    permit.rules,
+                    around,
                 ),
                 "sweep",
             )
@@ -230,11 +255,23 @@ class Sweeper:
             if purged.records:
                 self._note_delay(container, request.now - end)
         self._monitor.count_sweep(container, removed, size, committed.held)
-        if removed:
+        for child, number in reply.children.items():
+            self._children[child] += number
+            self.purge_counts[child] += number
+            self._agenda.mark_unknown(child)
+        if removed or reply.children:
             self._notifier.notify()
         # The next record of the container is found by a read.
         self._agenda.mark_unknown(container)
         return removed
+
+    @contextmanager
+    def _lock_around(self, container: int) -> Iterator[Surroundings]:
+        """Purge in the containers around one, too: transactions that lock their records meanwhile wait for the end."""
+        with ExitStack() as stack:
+            spared = {id: stack.enter_context(self._locks.purge(id)) for id in containers_below(self._nodes, container)}
+            known = {id: frozenset(locked) for id, locked in spared.items() if locked is not None}
+            yield Surroundings(self.references, known) if known else ALONE
 
     def _note_delay(self, container: int, delay: Span) -> None:
         space = self._monitor.space_of(container)

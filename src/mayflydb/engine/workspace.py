@@ -15,6 +15,7 @@ from mayflydb.engine.ordered_histories import next_stamp
 from mayflydb.engine.reads import Steps
 from mayflydb.engine.record_decisions import (
     build_record,
+    cascade_event,
     check_key_free,
     check_target,
     expiry_event,
@@ -29,10 +30,10 @@ from mayflydb.expiry.deadline import visible_at
 from mayflydb.expiry.rules import Rule
 from mayflydb.expiry.sliding import needs_touch, touch
 from mayflydb.model.due import date_key
-from mayflydb.model.errors import Conflict, Corrupt
+from mayflydb.model.errors import Conflict, Corrupt, Unavailable
 from mayflydb.model.instant import Instant, floor_to_second
 from mayflydb.model.order import FIRST_ORDERED, Order, Position
-from mayflydb.model.record import Dates, Entry, Kind, Record, Totals, Version
+from mayflydb.model.record import Dates, Entry, Expiry, Kind, Record, Totals, Version
 from mayflydb.store.interface import (
     AddVersion,
     Allocate,
@@ -163,7 +164,7 @@ class Workspace:
             holder = (yield from self._get(partition, key_after)) if moves else current
             hidden += [expired for expired in check_key_free(holder, self.rules, self._now) if expired not in hidden]
         for expired in hidden:
-            yield from self.purge_hidden(expired)
+            yield from self.purge_hidden(expired, (expired.partition, expired.key) == (partition, key_after))
         # After the purges, so that a history has the expiry of the old record before the creation of the new one.
         lsn, seq = yield Allocate(container, seq=visible is None)
         record = build_record(command, draft, dates, self._now, lsn, seq if visible is None else visible.seq)
@@ -317,8 +318,15 @@ class Workspace:
             self.changes.append(ReplaceEntries(self._container, slot, ((after, (date_key(date),)),)))
         return True
 
-    def purge_hidden(self, expired: Record) -> Generator[Read[Any], Any, None]:
-        """Purge a hidden record, with its event. Locked: another open transaction may have prevented its expiry."""
+    def purge_hidden(self, expired: Record, is_succeeded: bool = False) -> Generator[Read[Any], Any, None]:
+        """Purge a hidden record, with its event. `is_succeeded`: a new record takes its identity, and its children.
+
+        Locked: another open transaction may have prevented its expiry. Unavailable: its children have to leave first.
+        """
+        if self._definition.lifecycle.cascade and not is_succeeded:
+            raise Unavailable(
+                "an expired record has a value that must be unique, and its children leave first: try again"
+            )
         if self._locks is not None:
             identity = expired.partition, expired.key
             self._locks.check_expired(self._container, identity, self._holder)
@@ -330,12 +338,19 @@ class Workspace:
     def expire(self, expired: Record, rules: Sequence[Rule], how: str) -> Generator[Read[Any], Any, None]:
         """Remove a record that has expired by one of these rules, with its event."""
         lsn, _ = yield from ask(Allocate(self._container, seq=False))
-        event = expiry_event(self._container, expired, rules, self._now, lsn, how)
+        yield from self._expire(expired, expiry_event(self._container, expired, rules, self._now, lsn, how))
+
+    def cascade(self, child: Record, deadline: Instant, rule: int, how: str) -> Generator[Read[Any], Any, None]:
+        """Remove a record that leaves with one that expired at a deadline by a rule, with its event."""
+        lsn, _ = yield from ask(Allocate(self._container, seq=False))
+        yield from self._expire(child, cascade_event(self._container, child, deadline, rule, self._now, lsn, how))
+
+    def _expire(self, expired: Record, event: Expiry) -> Generator[Read[Any], Any, None]:
         self.changes.append(Delete(self._container, expired, event))
-        self.replaced.append(Replaced(expired, lsn))
-        yield from self._remember(Kind.EXPIRE, lsn, expired, expired)
+        self.replaced.append(Replaced(expired, event.lsn))
+        yield from self._remember(Kind.EXPIRE, event.lsn, expired, expired)
         if self._retired is not None:
-            yield from self._retire(expired, "expired", lsn)
+            yield from self._retire(expired, "expired", event.lsn)
         self._forget(expired)
 
     def _retire(self, record: Record, end: End, until: int) -> Generator[Read[Any], Any, None]:

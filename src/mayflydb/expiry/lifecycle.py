@@ -9,19 +9,33 @@ import msgspec
 from mayflydb.expiry.guard import GuardLimits
 
 
+class Cascade(msgspec.Struct, frozen=True):
+    """The records of another container that leave with an expired record: they name its id at `path`.
+
+    `container`: its number; `index`: the number of its index over the path. `space`: the front end of both containers.
+    """
+
+    container: int
+    path: str
+    index: int
+    space: str
+
+
 class Lifecycle(msgspec.Struct, frozen=True, omit_defaults=True):
     """The lifecycle settings of one container.
 
     `guard`: the limits of its guard; `off`: it has no guard; None: the limits of the server's settings. `grace`: seconds for
     which expired records are kept before they are purged; they are hidden meanwhile, and can be undeleted. `touch`: a read by
     key or index gives a record a new life, at most once in so many seconds; 0: only writes do. `last_image`: seconds for which
-    the last version of an expired record is kept for readers of its event, after the purge.
+    the last version of an expired record is kept for readers of its event, after the purge. `cascade`: the records that leave
+    with an expired one.
     """
 
     guard: GuardLimits | Literal["off"] | None = None
     grace: int = 0
     touch: int = 0
     last_image: int = 0
+    cascade: tuple[Cascade, ...] = ()
 
     @property
     def keeps_versions(self) -> bool:

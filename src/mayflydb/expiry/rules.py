@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -12,6 +12,11 @@ from mayflydb.model.instant import Instant
 RuleCause = Literal["default", "index", "column"]
 Cause = Literal["default", "item", "index", "column"]
 """The cause of an expiry: the container's default, the record's own ttl, a date index, a TTL column."""
+
+EventCause = Literal["default", "item", "index", "column", "cascade"]
+"""The cause in an expiry event. `cascade`: the record named another one that expired, and left with it."""
+
+CASCADE: Final = "cascade"
 
 
 class Rule(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -39,6 +39,7 @@ CAUSES: Final[Mapping[str, str]] = {
     "item": "own ttl",
     "index": "TTL index",
     "column": "TTL column",
+    "cascade": "left with a record that it names",
 }
 
 

@@ -20,6 +20,7 @@ from mayflydb.frontends.cosmos.partition_key import (
     PartitionKeyDefinition,
     parse_header,
 )
+from mayflydb.frontends.cosmos.references import CosmosReferences
 from mayflydb.frontends.cosmos.rules import rules_of
 from mayflydb.frontends.cosmos.values import own_ttl
 from mayflydb.http.messages import read_json
@@ -54,6 +55,7 @@ class CosmosTargets:
     def __init__(self, caller: Caller) -> None:
         """`caller`: sends requests to the front end of this server."""
         self._caller = caller
+        self.references = CosmosReferences()
 
     def is_listed(self, database: str, container: Node | None = None) -> bool:
         """Return True: all containers hold records of clients."""

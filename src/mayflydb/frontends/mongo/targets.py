@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import msgspec
 
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.proposals import Change, Proposal
+from mayflydb.engine.references import References
 from mayflydb.expiry.rules import Cause
 from mayflydb.model.errors import BadRequest, Unsupported
 from mayflydb.model.hints import Hint
@@ -42,6 +44,13 @@ class MongoTargets:
         """
         self._contracts = contracts
         self._caller = caller
+
+    @cached_property
+    def references(self) -> References:
+        """The references between documents."""
+        from mayflydb.frontends.mongo.references import MongoReferences
+
+        return MongoReferences()
 
     def is_listed(self, database: str, container: Node | None = None) -> bool:
         """Return True if a database or container holds users' documents. Views hold none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import msgspec
 
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.proposals import Change, Proposal
+from mayflydb.engine.references import References
 from mayflydb.expiry.rules import Cause
 from mayflydb.model.errors import BadRequest, Unsupported
 from mayflydb.model.hints import Hint
@@ -32,6 +34,13 @@ class YdbTargets:
         """Take the served databases and the function that returns the schemes; None if YDB is not served."""
         self.databases = tuple(databases)
         self._schemes = schemes
+
+    @cached_property
+    def references(self) -> References:
+        """The references between rows."""
+        from mayflydb.frontends.ydb.references import YdbReferences
+
+        return YdbReferences()
 
     def is_listed(self, database: str, container: Node | None = None) -> bool:
         """True for a database and for a table. Directories and views have no rows."""

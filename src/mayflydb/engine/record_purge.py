@@ -1,0 +1,74 @@
+"""A purge record by record, for containers in which something happens to each record that expires."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Generator, Mapping, Sequence, Set
+from typing import Any, Final
+
+import msgspec
+
+from mayflydb.engine.cascades import ChildRemoval
+from mayflydb.engine.catalog import Node, Nodes
+from mayflydb.engine.references import References
+from mayflydb.engine.transactions import WriteTransaction
+from mayflydb.expiry.deadline import earliest_expiry
+from mayflydb.expiry.ranges import DueRange
+from mayflydb.expiry.sweep import PurgeRequest
+from mayflydb.model.order import Identity
+from mayflydb.model.record import Record
+from mayflydb.store.interface import Change, Purged, Read
+
+
+class Surroundings(msgspec.Struct, frozen=True):
+    """The containers around a purged one. `references`: of the front ends, by space. `spared`: as in `ChildRemoval`."""
+
+    references: Mapping[str, Callable[[], References]] = {}
+    spared: Mapping[int, Set[Identity]] = {}
+
+
+ALONE: Final = Surroundings()
+
+
+class PurgedRecords(msgspec.Struct, frozen=True):
+    """The changes of a purge. `purged`: its result for each range. `removed`: all removed records, by container."""
+
+    changes: tuple[Change, ...]
+    purged: tuple[Purged, ...]
+    removed: Mapping[int, Sequence[Record]]
+
+
+def expire_each(
+    nodes: Nodes,
+    node: Node,
+    request: PurgeRequest,
+    due: Sequence[tuple[DueRange, Sequence[Record]]],
+    limit: int,
+    surroundings: Surroundings,
+) -> Generator[Read[Any], Any, PurgedRecords]:
+    """Remove the first due records of each range with what belongs to them. `limit`: of the records of other containers."""
+    transaction = WriteTransaction(nodes, request.now)
+    space = yield from transaction.on(node.id)
+    children = ChildRemoval(nodes, transaction, surroundings.references, surroundings.spared, limit, request.trigger)
+    rules = [each.rule for each, _ in due]
+    purged: list[Purged] = []
+    for each, records in due:
+        gone = []
+        for record in records:
+            # As in the store's own purge, a record that expires earlier by another rule is left to that rule.
+            found = earliest_expiry(record, rules)
+            if found is None or found[1] is not each.rule:
+                continue
+            if (yield from children.clear(node, record, found[0], each.rule.version)):
+                yield from space.expire(record, rules, request.trigger)
+                gone.append(record)
+            elif children.is_spent:
+                break
+        purged.append(Purged(len(gone), sum(len(record.value) for record in gone)))
+        children.removed[node.id] += gone
+    return PurgedRecords(transaction.changes, tuple(purged), children.removed)
+
+
+def count_others(removed: Mapping[int, Sequence[Record]], container: int) -> Counter[int]:
+    """Return the number of removed records of other containers."""
+    return Counter({id: len(records) for id, records in removed.items() if id != container and records})
