@@ -31,7 +31,7 @@ def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         patch.setenv("XDG_DATA_HOME", str(directory))
         # Over plain HTTP, as the client without a certificate and the browser without its authority need it.
         place = stores.place(request.param, request, directory) | {"scheme": "http"}
-        with serve(**place, port=0, clock="virtual", clock_start=START) as running:
+        with serve(**place, port=0, clock="virtual", clock_start=START, erasure_log=True) as running:
             yield running
 
 

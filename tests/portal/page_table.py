@@ -29,6 +29,8 @@ PAGES: Final = {
     "/_explorer/events": "/_explorer/events",
     "/_explorer/clock": "/_explorer/clock",
     "/_explorer/guard": "/_explorer/guard",
+    "/_explorer/webhooks": "/_explorer/webhooks",
+    "/_explorer/erasure": "/_explorer/erasure?report=yes&target=cosmos%3Ashop%2Fsessions&id=gone&pk=a",
     "/_explorer/connect": "/_explorer/connect",
     "/_explorer/snapshots": "/_explorer/snapshots",
     "/_explorer/new-container": "/_explorer/new-container?database=shop",
@@ -43,6 +45,7 @@ PAGES: Final = {
     f"{COSMOS_ROUTE}/query": f"{COSMOS}/query",
     f"{COSMOS_ROUTE}/delete": f"{COSMOS}/delete",
     f"{COSMOS_ROUTE}/settings": f"{COSMOS}/settings",
+    f"{COSMOS_ROUTE}/lifecycle": f"{COSMOS}/lifecycle",
     f"{MONGO_ROUTE}/documents": f"{MONGO}/documents",
     f"{MONGO_ROUTE}/document": f"{MONGO}/document?id=1",
     f"{MONGO_ROUTE}/new-document": f"{MONGO}/new-document",
@@ -50,6 +53,7 @@ PAGES: Final = {
     f"{MONGO_ROUTE}/query": f"{MONGO}/query",
     f"{MONGO_ROUTE}/drop": f"{MONGO}/drop",
     f"{MONGO_ROUTE}/indexes": f"{MONGO}/indexes?field=at&seconds=60",
+    f"{MONGO_ROUTE}/lifecycle": f"{MONGO}/lifecycle",
     f"{YDB_ROUTE}/rows": f"{YDB}/rows",
     f"{YDB_ROUTE}/row": f"{YDB}/row?key=%5B%22an-id%22%5D",
     f"{YDB_ROUTE}/new": f"{YDB}/new",
@@ -57,11 +61,13 @@ PAGES: Final = {
     f"{YDB_ROUTE}/query": f"{YDB}/query",
     f"{YDB_ROUTE}/drop": f"{YDB}/drop",
     f"{YDB_ROUTE}/indexes": f"{YDB}/indexes",
+    f"{YDB_ROUTE}/lifecycle": f"{YDB}/lifecycle",
 }
 """By route."""
 
 FILES: Final = {
     "/_explorer/events.jsonl": "/_explorer/events.jsonl",
+    "/_explorer/erasure.jsonl": "/_explorer/erasure.jsonl",
     "/_explorer/snapshots/{name}.snapshot": "/_explorer/snapshots/monday.snapshot",
     "/_explorer/static/{name:path}": "/_explorer/static/portal.css",
     f"{COSMOS_ROUTE}/export": f"{COSMOS}/export?form=csv",

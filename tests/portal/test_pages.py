@@ -338,7 +338,8 @@ def test_hidden_records_have_no_ttl_of_their_own(
         server.clock.advance(seconds=61)
         assert "<dt>With a ttl of their own</dt><dd>1</dd>" in visitor.get("/_explorer/mongo/app/otps/documents").source
         overview = visitor.get("/").source
-        assert overview.count('<td class="n">1</td>\n    <td class="n">1</td>\n    <td class="n">1</td>') == 2
+        assert overview.count('<td class="n">1</td>\n    <td class="n">1</td>\n    <td class="n"><a href=') == 2
+        assert overview.count('aria-label="1 not yet purged: undelete">1</a>') == 2
         http.post("ttl/resume")
 
 

@@ -121,6 +121,18 @@ STATES: dict[str, Callable[[Page], None]] = {
     "results of MQL": press(f"{MONGO}/query", "Execute Query"),
     "results of YQL": press(f"{YDB}/query", "Execute Query"),
     "a snapshot that is restored": restore,
+    "items as of a later instant": lambda page: void(page.goto(f"{COSMOS}/items?as_of=2031-01-01T00:00")),
+    "documents as of a later instant": lambda page: void(page.goto(f"{MONGO}/documents?as_of=2031-01-01T00:00")),
+    "rows as of a later instant": lambda page: void(page.goto(f"{YDB}/rows?as_of=2031-01-01T00:00")),
+    "an instant that is refused": lambda page: void(page.goto(f"{COSMOS}/items?as_of=2001-01-01T00:00")),
+    "lifecycle settings that were refused": press(f"{MONGO}/lifecycle", "Save", grace="x"),
+    "lifecycle settings that were saved": press(f"{YDB}/lifecycle", "Save", grace="7d", touch="5m"),
+    "a webhook that was refused": press("/_explorer/webhooks", "Add webhook", name="a b", url="http://127.0.0.1:9/"),
+    "a webhook that was added": press("/_explorer/webhooks", "Add webhook", name=LONG[:60], url=f"http://{LONG}/"),
+    "a webhook that is removed": press("/_explorer/webhooks", f"Remove {LONG[:60]}"),
+    "a record without lines": lambda page: void(
+        page.goto(f"/_explorer/erasure?target=cosmos%3Ashop%2Fsessions&pk=a&id={LONG}")
+    ),
     "a filter that is refused": lambda page: void(page.goto(f"{YDB}/rows?filter=%28")),
 }
 """Pages that answer a form, and what leads to them."""

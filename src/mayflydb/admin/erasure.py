@@ -42,6 +42,10 @@ class ErasureReports:
         lines = [line.decode() for segment in segments for line in segment.lines]
         return {"lines": lines, "last": segments[-1].place if segments else after}
 
+    async def latest(self, most: int) -> list[str]:
+        """Return the last lines, up to `most`."""
+        return [line.decode() for line in await self._log.latest(most)]
+
     async def hash_key(self, target: str, id: str, pk: str | None) -> dict[str, Any]:
         """Return the hashes of a record's key, none if there is no log. NotFound if there is no such container."""
         container = await self._targets.resolve_container(target)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -14,7 +13,8 @@ import msgspec
 from mayflydb.cli.admin import CommandFailed, admin_client
 from mayflydb.cli.output import output_option, show
 from mayflydb.cli.progress import ProgressLine
-from mayflydb.expiry.erasure_chain import Head, Line, Tampered, Verifier
+from mayflydb.expiry.erasure_chain import FileEnd, Head, Line, Tampered, Verifier
+from mayflydb.expiry.erasure_counts import ErasureCounts
 
 DAMAGED: Final = 5
 """The exit code for a chain that does not hold."""
@@ -23,12 +23,6 @@ NOT_PROVED: Final = (
     "The log proves that expired records left the database. It says nothing of exports, backups and snapshots that were made"
     " before, nor of clients' copies."
 )
-
-
-class _FileEnd(msgspec.Struct, frozen=True):
-    """The last line of a file: the head of the log that it holds."""
-
-    head: Head
 
 
 def _read_heads(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[Head, ...]:
@@ -92,7 +86,7 @@ def export(ctx: click.Context, file: Path) -> None:
         with place.open("wb") as out:
             for data, _ in source.read():
                 out.write(data + b"\n")
-            out.write(msgspec.json.encode(_FileEnd(source.head)) + b"\n")
+            out.write(msgspec.json.encode(FileEnd(source.head)) + b"\n")
         place.rename(file)
     except OSError as error:
         raise CommandFailed(f"{error.filename or file}: {error.strerror}") from error
@@ -111,13 +105,9 @@ def report(ctx: click.Context, file: Path | None, heads: tuple[Head, ...]) -> No
     secure erase has overwritten.
     """
     source = _Source(ctx, file, heads)
-    counted = _Counts()
+    counted = ErasureCounts()
     for _, line in source.read():
         counted.add(line)
-    erased = [
-        {"container": container, "cause": cause, "how": how, "records": number}
-        for (container, cause, how), number in sorted(counted.erased.items())
-    ]
     document = {
         "verified": True,
         "lines": source.head.lines,
@@ -127,37 +117,10 @@ def report(ctx: click.Context, file: Path | None, heads: tuple[Head, ...]) -> No
         "records": counted.erased.total(),
         "overwritten": counted.overwritten,
         "gaps": counted.gaps,
-        "erased": erased,
+        "erased": counted.list_erased(),
         "notes": [NOT_PROVED],
     }
     show(ctx, document)
-
-
-class _Counts:
-    """Counts of what the lines of a log tell."""
-
-    def __init__(self) -> None:
-        self.erased: Counter[tuple[str, str, str]] = Counter()
-        self.first: str | None = None
-        self.last: str | None = None
-        self.gaps = self.overwritten = 0
-        self._stored: deque[int] = deque()
-        """The events whose records are not overwritten, as far as the lines tell."""
-
-    def add(self, line: Line) -> None:
-        """Count a line, after those before it."""
-        self.gaps += line.kind == "gap"
-        if line.kind == "erased":
-            self.erased["/".join(line.path) or f"dropped container {line.container}", line.cause, line.how] += 1
-            self.first, self.last = self.first or line.at, line.at
-            self._stored.append(line.event)
-        elif line.kind == "start":
-            # Events are numbered anew in a copy; what was in the file of before is not known.
-            self._stored.clear()
-        elif line.kind == "scrubbed":
-            while self._stored and self._stored[0] <= line.event:
-                self._stored.popleft()
-                self.overwritten += 1
 
 
 @erasure.command()
@@ -221,7 +184,7 @@ class _Source:
                     if before is not None:
                         yield before
                     before = line.removesuffix(b"\n")
-            self.head = msgspec.json.decode(before or b"", type=_FileEnd).head
+            self.head = msgspec.json.decode(before or b"", type=FileEnd).head
         except OSError as error:
             raise CommandFailed(f"{error.filename or file}: {error.strerror}") from error
         except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -67,6 +67,9 @@ LOOK: Final[Span] = 5 * SECOND
 AT_ONCE: Final = 64
 """Segments that a request for lines writes at most before it is answered."""
 
+LATEST: Final = 24
+"""Segments among which the last lines are looked for."""
+
 PATHS: Final = 10_000
 """Paths of containers that are kept, for events that are read when their container is gone."""
 
@@ -159,6 +162,25 @@ class ErasureLog:
         start = Position(b"", after)
         records = await self._store.read(Scan(container, b"", None, Order.CREATED, start, 4))
         return [Segment(each.seq, () if each.key == _HEAD else tuple(each.value.split(b"\n"))) for each in records]
+
+    async def latest(self, most: int) -> list[bytes]:
+        """Return the last lines, up to `most`. They may be fewer than the log has: a few segments are read."""
+        container = await self._id()
+        head = await self._head(container)
+        if container is None or head is None:
+            return []
+        found: list[Record] = []
+        # Numbers of changes have gaps: the farthest one from which a page leads to the head is looked for.
+        before, upto = -1, head[1].lsn - 1
+        while before + 1 < upto:
+            middle = (before + upto) // 2
+            page = await self._store.read(Scan(container, b"", None, Order.CHANGED, Position(b"", middle), LATEST))
+            if page and page[-1].key == _HEAD:
+                found, upto = page, middle
+            else:
+                before = middle
+        lines = [line for each in found if each.key != _HEAD for line in each.value.split(b"\n")]
+        return lines[-most:]
 
     async def secret(self) -> bytes | None:
         """Return the secret of the hashes of keys; None: there is no log yet."""

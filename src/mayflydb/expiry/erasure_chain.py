@@ -53,6 +53,12 @@ class Head(msgspec.Struct, frozen=True):
     hash: str = NOTHING
 
 
+class FileEnd(msgspec.Struct, frozen=True):
+    """The last line of an exported file: the head of the log that it holds."""
+
+    head: Head
+
+
 class Tampered(ValueError):
     """A chain does not hold. `n`: the number of the line at which that is seen."""
 

@@ -30,12 +30,21 @@ class Undelete(msgspec.Struct, frozen=True, omit_defaults=True):
     life: int | None = None
 
 
+def takes_life(rules: Sequence[Rule]) -> bool:
+    """Return whether an undelete under these rules may say how long records live."""
+    return any(rule.slot is not None for rule in rules)
+
+
+def needs_life(rules: Sequence[Rule]) -> bool:
+    """Return whether an undelete under these rules has to say how long records live: some expire at their date itself."""
+    return any(rule.slot is not None and not rule.after for rule in rules)
+
+
 def check_life(rules: Sequence[Rule], life: int | None) -> None:
     """Raise BadRequest if an undelete needs a life and has none, or has one that no rule can use."""
-    dated = [rule for rule in rules if rule.slot is not None]
-    if life is None and any(not rule.after for rule in dated):
+    if life is None and needs_life(rules):
         raise BadRequest("records of this container expire at their own date: say how long they live from now on")
-    if life is not None and not dated:
+    if life is not None and not takes_life(rules):
         raise BadRequest(
             "records of this container live as long as their ttl says; only those that expire by a date have a life"
         )

@@ -15,7 +15,7 @@ from mayflydb.engine.timekeeper import Verdict
 from mayflydb.model.errors import BadRequest, MayflyError
 from mayflydb.model.instant import SECOND
 from mayflydb.portal import words
-from mayflydb.portal.forms import describe_error, read_form
+from mayflydb.portal.forms import describe_error, parse_moment_field, read_form
 from mayflydb.portal.shell import Shell, json_response, keep_message
 
 STEPS: Final = {"+1 min": "1m", "+1 h": "1h", "+1 day": "1d"}
@@ -68,9 +68,7 @@ class ClockPage:
             shown = await clock.settle(verdict)
             return f"The {'later' if by == 'accept' else 'earlier'} time holds: it is {shown['now']}"
         if by == "set":
-            # A field of a browser for date and time has no zone: here it is UTC.
-            to = sent.get("to", "").strip()
-            done = await clock.set(parse_moment(to if to.endswith("Z") else f"{to}Z"))
+            done = await clock.set(parse_moment_field(sent.get("to", "")))
         elif by in (*STEPS, "next", "advance"):
             length = sent.get("duration", "") if by == "advance" else STEPS.get(by)
             done = await clock.advance(None if length is None else parse_duration(length))

@@ -11,7 +11,9 @@ import msgspec
 from starlette.requests import Request
 
 from mayflydb.admin.problems import STATUS
+from mayflydb.admin.requests import parse_moment
 from mayflydb.model.errors import BadRequest, MayflyError
+from mayflydb.model.instant import Instant
 
 TOLERANCE_PERCENT = 10
 """Percent by which the number of expiring items may grow before the question is asked again: time passes while a person reads."""
@@ -93,6 +95,12 @@ def read_parameters(head: bytes) -> dict[str, str]:
 
 def _unescape(name: str) -> str:
     return name.replace("%22", '"').replace("%0D%0A", "\r\n")
+
+
+def parse_moment_field(text: str) -> Instant:
+    """Parse a field for a date and a time, which has no zone in browsers: here it is UTC. BadRequest for text that is none."""
+    stripped = text.strip()
+    return parse_moment(stripped if stripped.endswith("Z") else f"{stripped}Z")
 
 
 def describe_error(error: MayflyError) -> tuple[str, int]:

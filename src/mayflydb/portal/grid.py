@@ -24,6 +24,9 @@ from mayflydb.portal.forms import parse_whole_number
 PAGE = 100
 """Lines of one page of the grid."""
 
+NO_LIFE: Final[Mapping[str, Any]] = {"expires_in": "", "deadline": None, "text": ""}
+"""The part of a line about its life, for a record that is not stored."""
+
 MAX_TRAIL: Final = 6000
 """Characters of an address that say where the pages before began. The way back over more pages is by the first."""
 
@@ -153,6 +156,14 @@ def grid_row(container: ContainerTarget, record: Record, rules: Sequence[Rule], 
         "deadline": formats.time_or_none(why.deadline),
         "text": text,
     }
+
+
+def describe_life(container: ContainerTarget, record: Record | None, at: Instant) -> dict[str, Any]:
+    """Return `expires_in`, `deadline` and `text` of a line as of an instant: NO_LIFE if the stored record is not that of then."""
+    if record is None or record.written > at:
+        return dict(NO_LIFE)
+    found = grid_row(container, record, container.node.rules, at)
+    return {name: found[name] for name in NO_LIFE}
 
 
 def parse_position(after: str) -> Position:

@@ -47,13 +47,16 @@ class GuardPage:
 
     async def _render(self, request: Request, error: str = "", status: int = 200) -> Response:
         listing = await self._admin.lifecycles.list_held()
-        ways = {each.target: build_branch(each).ttl for each in await self._admin.targets.list_containers()}
+        ways = {each.target: build_branch(each) for each in await self._admin.targets.list_containers()}
         rows: list[dict[str, Any]] = [
             {
                 **row,
-                "ttl": ways.get(row["target"], "/_explorer/"),
+                "ttl": ways[row["target"]].ttl,
+                "lifecycle": ways[row["target"]].lifecycle,
                 "due_query": urlencode({"target": row["target"], "to": listing["now"]}),
             }
             for row in listing["held"]
+            # Each list is read by itself, so a container may have been dropped between the two.
+            if row["target"] in ways
         ]
         return await self._shell.page(request, "guard.html", {"rows": rows, "error": error}, status, error)

@@ -18,6 +18,7 @@ from mayflydb.model.record import Expiry
 from mayflydb.portal import words
 from mayflydb.portal.events import describe_expiries, read_latest
 from mayflydb.portal.forecast import HORIZONS, check_horizon, plot_forecast
+from mayflydb.portal.lifecycle_settings import list_titles
 from mayflydb.portal.records import count_visible_own
 from mayflydb.portal.shell import Shell, build_branch, json_response
 from mayflydb.portal.usage import describe_usage, plot_usage
@@ -33,14 +34,6 @@ COUNTED: Final = 1000
 
 MAX_DUE: Final = 200
 """Records on the page of what is due within a span."""
-
-CAUSES: Final[Mapping[str, str]] = {
-    "default": "default TTL",
-    "item": "own ttl",
-    "index": "TTL index",
-    "column": "TTL column",
-    "cascade": "left with a record that it names",
-}
 
 
 class OverviewPage:
@@ -92,15 +85,16 @@ class OverviewPage:
     async def _content(self, horizon: str) -> dict[str, Any]:
         names = {node.id: node.name for _, node in await self._admin.targets.list_databases()}
         listing = await self._admin.reports.list_containers()
-        shown = {row["target"]: row for row in listing["targets"]}
+        listed_rows = {row["target"]: row for row in listing["targets"]}
         rows = []
         containers = await self._admin.targets.list_containers()
         for container in containers:
-            row, database = shown.get(container.target), names.get(container.node.parent)
+            row, database = listed_rows.get(container.target), names.get(container.node.parent)
             # Each list is read by itself, so a container may have been created or dropped between two of them.
             if row is not None and database is not None:
                 way, own = build_branch(container), await count_visible_own(self._admin, container, row)
-                rows.append({**row, "database": database, "way": way, "ttl": _time_to_live(row), "own": own})
+                shown = {"database": database, "way": way, "ttl": _time_to_live(row), "own": own}
+                rows.append({**row, **shown, "beyond": list_titles(container.node.definition.lifecycle)})
         forecast = await self._forecast(horizon)
         soon = forecast if horizon == "1h" else await self._forecast("1h")
         pending = (await self._admin.reports.list_due(DueList(to=listing["now"], limit=PENDING)))["records"]
@@ -145,7 +139,7 @@ def _pending_line(row: Mapping[str, Any]) -> dict[str, Any]:
 def _count_causes(latest: Sequence[Expiry]) -> list[tuple[str, int, float]]:
     """Return each cause, its number of deaths, and its part of them in percent; the most frequent first."""
     counts = Counter(event.cause for event in latest).most_common()
-    return [(CAUSES.get(cause, cause), count, round(100 * count / len(latest), 1)) for cause, count in counts]
+    return [(words.CAUSES.get(cause, cause), count, round(100 * count / len(latest), 1)) for cause, count in counts]
 
 
 def _time_to_live(row: Mapping[str, Any]) -> str:

@@ -19,6 +19,7 @@ from mayflydb.model.errors import MayflyError
 from mayflydb.portal.clock import ClockPage
 from mayflydb.portal.connect import ConnectPage
 from mayflydb.portal.cosmos.routes import cosmos_routes
+from mayflydb.portal.erasure import ErasurePage
 from mayflydb.portal.events import EventsPage
 from mayflydb.portal.finding import FindPage
 from mayflydb.portal.guard import GuardPage
@@ -28,6 +29,7 @@ from mayflydb.portal.paths import page_routes
 from mayflydb.portal.shell import OVERVIEW, OVERVIEW_TWIN, Shell
 from mayflydb.portal.snapshots import SnapshotsPage
 from mayflydb.portal.static import Static
+from mayflydb.portal.webhooks import WebhooksPage
 from mayflydb.portal.ydb.routes import ydb_routes
 
 
@@ -39,6 +41,7 @@ def pages_app(admin: Admin, wires: Wires) -> ASGIApp:
     find = FindPage(admin, shell)
     connect, guard = ConnectPage(admin, shell), GuardPage(admin, shell)
     clock, snapshots = ClockPage(admin, shell), SnapshotsPage(admin, shell)
+    webhooks, erasure = WebhooksPage(admin, shell), ErasurePage(admin, shell)
 
     async def file(request: Request) -> Response:
         return static.answer(request, request.path_params["name"])
@@ -49,6 +52,9 @@ def pages_app(admin: Admin, wires: Wires) -> ASGIApp:
         *page_routes("/_explorer/find", find.show, find.show_json),
         *page_routes("/_explorer/connect", connect.show, connect.show_json),
         *page_routes("/_explorer/guard", guard.show, guard.show_json, guard.submit),
+        *page_routes("/_explorer/webhooks", webhooks.show, webhooks.show_json, webhooks.submit),
+        *page_routes("/_explorer/erasure", erasure.show, erasure.show_json),
+        Route("/_explorer/erasure.jsonl", erasure.download),
         *page_routes("/_explorer/due", overview.show_due, overview.show_due_json),
         Route("/_explorer/events", events.show),
         Route("/_explorer/events.json", events.show_json),

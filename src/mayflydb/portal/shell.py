@@ -82,6 +82,11 @@ class Branch(msgspec.Struct, frozen=True):
     leaves: tuple[tuple[str, str], ...]
     ttl: str
 
+    @property
+    def lifecycle(self) -> str:
+        """The page of its lifecycle settings."""
+        return f"{self.address}/lifecycle"
+
 
 class Tree(msgspec.Struct, frozen=True):
     """The databases of one protocol."""
@@ -227,12 +232,13 @@ def build_branch(container: ContainerTarget) -> Branch:
     """Build a container's branch of the tree. A container without throughput of its own has no `Scale`."""
     node, space = container.node, container.front_end.space
     base = container_address(space, container.database, node.name)
+    lifecycle = ("Lifecycle", f"{base}/lifecycle")
     if space == "mongo":
         return Branch(
             node.name,
             base,
             f"{base}/documents",
-            (("Documents", f"{base}/documents"), ("Query", f"{base}/query"), ("Indexes", f"{base}/indexes")),
+            (("Documents", f"{base}/documents"), ("Query", f"{base}/query"), ("Indexes", f"{base}/indexes"), lifecycle),
             f"{base}/indexes",
         )
     if space == "ydb":
@@ -240,7 +246,7 @@ def build_branch(container: ContainerTarget) -> Branch:
             node.name,
             base,
             f"{base}/rows",
-            (("Rows", f"{base}/rows"), ("Query", f"{base}/query"), ("Indexes", f"{base}/indexes")),
+            (("Rows", f"{base}/rows"), ("Query", f"{base}/query"), ("Indexes", f"{base}/indexes"), lifecycle),
             f"{base}/rows#ttl",
         )
     label = "Settings" if node.definition.offer is None else "Scale & Settings"
@@ -248,7 +254,7 @@ def build_branch(container: ContainerTarget) -> Branch:
         node.name,
         base,
         f"{base}/items",
-        (("Items", f"{base}/items"), ("New SQL Query", f"{base}/query"), (label, f"{base}/settings")),
+        (("Items", f"{base}/items"), ("New SQL Query", f"{base}/query"), (label, f"{base}/settings"), lifecycle),
         f"{base}/settings",
     )
 

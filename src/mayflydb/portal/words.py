@@ -12,6 +12,15 @@ from mayflydb.model.instant import DAY, HOUR, MINUTE, SECOND, Instant, Span
 DUE: Final = "due"
 """The time until a deadline that has come. The record waits for its purge."""
 
+CAUSES: Final[Mapping[str, str]] = {
+    "default": "default TTL",
+    "item": "own ttl",
+    "index": "TTL index",
+    "column": "TTL column",
+    "cascade": "left with a record that it names",
+}
+"""The causes of an expiry."""
+
 _UNITS: tuple[tuple[str, Span], ...] = (("d", DAY), ("h", HOUR), ("min", MINUTE), ("s", SECOND))
 
 

@@ -13,12 +13,15 @@ from starlette.responses import Response
 from mayflydb.admin import formats
 from mayflydb.admin.operations import Admin
 from mayflydb.admin.requests import Preview
+from mayflydb.admin.targets import ContainerTarget
 from mayflydb.admin.wires import Cosmos
 from mayflydb.engine.engine import Scope
 from mayflydb.engine.proposals import Change
 from mayflydb.model.errors import BadRequest, NotFound
+from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record
 from mayflydb.portal import words
+from mayflydb.portal.as_of import FIELD, read_as_of, render_as_of
 from mayflydb.portal.cosmos.containers import Containers
 from mayflydb.portal.cosmos.item_changes import ItemChanges
 from mayflydb.portal.cosmos.query import ItemQueries, partition_key
@@ -31,6 +34,7 @@ from mayflydb.portal.grid import (
     GridView,
     Paging,
     Trail,
+    describe_life,
     grid_row,
     parse_position,
 )
@@ -39,6 +43,9 @@ from mayflydb.portal.results import columns_of, format_cell
 from mayflydb.portal.shell import Shell, Visit, json_response
 
 SELECT_ALL = "SELECT * FROM c"
+ASKED = ("filter", "sort")
+"""Parameters of an address that make a query."""
+
 MAX_NAMES = 60
 """Properties that are offered as columns."""
 
@@ -61,7 +68,7 @@ class ItemsPage:
     async def show(self, visit: Visit) -> Response:
         """Show a page of the grid; with `would`, the items that this default would expire."""
         query = visit.request.query_params
-        asked = {name: query[name] for name in ("filter", "sort") if query.get(name)}
+        asked = {name: query[name] for name in (*ASKED, FIELD) if query.get(name, "").strip()}
         chosen = query.getlist("column") or [name for name in query.get("columns", "").split(",") if name]
         if chosen:
             asked["columns"] = ",".join(chosen)
@@ -69,7 +76,8 @@ class ItemsPage:
         trail, names, cells = Trail.of(visit.request), [], []  # type: tuple[Trail, list[str], list[list[str]]]
         if asked and wanted is None:
             try:
-                rows, following, names, cells = await self._query(visit, asked, chosen, trail.here)
+                at = read_as_of(visit.request)
+                rows, following, names, cells = await self._query(visit, asked, chosen, trail.here, at)
             except BadRequest as error:
                 rows, following, problem, status = [], None, error.message, 400
         elif wanted is not None:
@@ -78,12 +86,14 @@ class ItemsPage:
             rows, following = await self._rows(visit, trail.here)
         paging = trail.paging(f"{visit.address}/items", asked, following)
         view = self._view(visit, rows, paging, asked, chosen, names, cells, problem)
+        if FIELD in asked and wanted is None:
+            return await render_as_of(self._shell, visit, view, f"{visit.address}/export", problem, status)
         would = None if wanted is None else words.time_to_live(_parse_default(wanted))
         if would:
             listed = f"{'' if complete else 'The first '}{words.items(len(rows))}"
             caption = f"{listed} that would expire at once with Time to Live {would}"
             view = msgspec.structs.replace(view, caption=caption, filter=None)
-        kept: dict[str, str] = {name: asked[name] for name in ("filter", "sort") if name in asked}
+        kept: dict[str, str] = {name: asked[name] for name in ASKED if name in asked}
         content = {"view": view, "would": would, "complete": complete, "next": await self.next_sweep(visit)}
         content |= {"export": urlencode(kept, errors="replace")}
         return await self._page(visit, "cosmos/items.html", content, status, problem)
@@ -120,23 +130,33 @@ class ItemsPage:
         )  # fmt: skip
 
     async def _query(
-        self, visit: Visit, asked: Mapping[str, str], chosen: Sequence[str], token: str | None
+        self,
+        visit: Visit,
+        asked: Mapping[str, str],
+        chosen: Sequence[str],
+        token: str | None,
+        at: Instant | None,
     ) -> tuple[list[dict[str, Any]], str | None, list[str], list[list[str]]]:
         """Return the lines of a page that a query gives, the next page's token, and the names and values of properties."""
         text = query_text(asked)
-        answer = await ItemQueries(self._cosmos, visit).run(QueryRequest(text, {}, token or "", PAGE))
-        container, now = visit.container, await self._admin.engine.now()
-        paths, rows, cells = container.node.body["partitionKey"]["paths"], [], []
+        answer = await ItemQueries(self._cosmos, visit, at).run(QueryRequest(text, {}, token or "", PAGE))
+        now = await self._admin.engine.now() if at is None else at
+        paths, rows, cells = visit.container.node.body["partitionKey"]["paths"], [], []
         for item in answer.rows:
             key = msgspec.json.encode(partition_key(item, paths)).decode("utf-8", "replace")
-            for place in container.front_end.find_identities(container.node, item["id"], key):
-                record = await self._admin.engine.get_stored(container.node.id, *place)
-                # An item that was deleted since the query has no line.
-                if record is not None:
-                    rows.append(grid_row(container, record, container.node.rules, now))
-                    cells.append([format_cell(item, name) for name in chosen])
-                    break
+            record = await self._find_record(visit.container, item["id"], key)
+            # An item that was deleted since the query has no line.
+            if record is not None or at is not None:
+                rows.append({"id": item["id"], "pk": key, **describe_life(visit.container, record, now)})
+                cells.append([format_cell(item, name) for name in chosen])
         return rows, answer.continuation or None, columns_of(answer.rows), cells
+
+    async def _find_record(self, container: ContainerTarget, id: str, pk: str) -> Record | None:
+        for place in container.front_end.find_identities(container.node, id, pk):
+            record = await self._admin.engine.get_stored(container.node.id, *place)
+            if record is not None:
+                return record
+        return None
 
     async def show_json(self, visit: Visit) -> Response:
         """The same as JSON. `complete`: False where more items would expire, or may."""
@@ -145,8 +165,10 @@ class ItemsPage:
             rows, complete = await self._find_expiring(visit, wanted)
             return json_response({"items": rows, "after": None, "complete": complete})
         here = query.get("after", Trail.of(visit.request).here)
-        if asked := {name: query[name] for name in ("filter", "sort") if query.get(name)}:
-            rows, following, _, _ = await self._query(visit, asked, (), here)
+        at = read_as_of(visit.request)
+        asked = {name: query[name] for name in ASKED if query.get(name)}
+        if asked or at is not None:
+            rows, following, _, _ = await self._query(visit, asked, (), here, at)
         else:
             rows, following = await self._rows(visit, here)
         return json_response({"items": rows, "after": following, "next_sweep": await self.next_sweep(visit)})

@@ -9,8 +9,11 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from mayflydb.admin import formats
+from mayflydb.admin.export_records import AS_OF
 from mayflydb.admin.wires import Cosmos
 from mayflydb.http.messages import Response, check_status
+from mayflydb.model.instant import Instant
 from mayflydb.portal.querying import QueryAnswer, QueryNote, QueryOption, QueryPlace, QueryRequest
 from mayflydb.portal.results import format_json
 from mayflydb.portal.shell import Visit
@@ -43,8 +46,10 @@ EXAMPLES: Final = (
 class ItemQueries:
     """Runs queries over the items of one container."""
 
-    def __init__(self, cosmos: Cosmos, visit: Visit) -> None:
+    def __init__(self, cosmos: Cosmos, visit: Visit, at: Instant | None = None) -> None:
+        """`at`: the instant as of which queries read; None: the present."""
         self._cosmos, self._visit = cosmos, visit
+        self._at = {} if at is None else {AS_OF: formats.time(at)}
         self._path = ("dbs", visit.database, "colls", visit.name, "docs")
 
     async def run(self, request: QueryRequest) -> QueryAnswer:
@@ -83,7 +88,9 @@ class ItemQueries:
             "x-ms-documentdb-isquery": "true",
             "x-ms-documentdb-query-enablecrosspartition": "true",
         }
-        return await self._cosmos("POST", self._path, msgspec.json.encode({"query": text}), kind | dict(headers))
+        return await self._cosmos(
+            "POST", self._path, msgspec.json.encode({"query": text}), kind | dict(headers) | self._at
+        )
 
     async def _notes(self, request: QueryRequest, response: Response) -> list[QueryNote]:
         notes = []

@@ -10,6 +10,7 @@ from starlette.routing import Route
 
 from mayflydb.admin.operations import Admin
 from mayflydb.admin.wires import Cosmos
+from mayflydb.portal.as_of import read_as_of
 from mayflydb.portal.cosmos.containers import Containers
 from mayflydb.portal.cosmos.item_changes import ItemChanges
 from mayflydb.portal.cosmos.items import ItemsPage, query_text
@@ -17,6 +18,7 @@ from mayflydb.portal.cosmos.panels import Panels
 from mayflydb.portal.cosmos.query import ItemQueries, query_place
 from mayflydb.portal.cosmos.settings import SettingsPage
 from mayflydb.portal.forms import read_form
+from mayflydb.portal.lifecycle import LifecyclePage
 from mayflydb.portal.paths import Endpoint, page_routes
 from mayflydb.portal.querying import QueryPage
 from mayflydb.portal.shell import PageHandler, Shell, Visit
@@ -28,8 +30,8 @@ def cosmos_routes(admin: Admin, shell: Shell, cosmos: Cosmos) -> Iterator[Route]
     """Yield the routes below `/_explorer/cosmos`."""
     containers = Containers(cosmos)
     items, settings = ItemsPage(admin, shell, containers, cosmos), SettingsPage(admin, shell, containers)
-
     changes, panels, queries = ItemChanges(admin, shell, cosmos), Panels(admin, shell, cosmos), QueryPage(shell)
+    lifecycle = LifecyclePage(admin, shell)
 
     async def show_query(visit: Visit) -> Response:
         return await queries.show(visit.request, query_place(visit))
@@ -42,7 +44,8 @@ def cosmos_routes(admin: Admin, shell: Shell, cosmos: Cosmos) -> Iterator[Route]
 
     async def export(visit: Visit) -> Response:
         text = query_text(visit.request.query_params)
-        return await queries.export(visit.request, ItemQueries(cosmos, visit), text, visit.name)
+        runner = ItemQueries(cosmos, visit, read_as_of(visit.request))
+        return await queries.export(visit.request, runner, text, visit.name)
 
     async def submit(visit: Visit) -> Response:
         return await settings.submit(visit, await read_form(visit.request))
@@ -73,3 +76,4 @@ def cosmos_routes(admin: Admin, shell: Shell, cosmos: Cosmos) -> Iterator[Route]
         panels.submit_delete_database,
     )
     yield from page("settings", settings.show, settings.show_json, submit)
+    yield from page("lifecycle", lifecycle.show, lifecycle.show_json, lifecycle.submit)

@@ -9,11 +9,12 @@ from typing import Any
 
 from mayflydb.admin.wires import Mongo
 from mayflydb.model.errors import BadRequest, Conflict, MayflyError, NotFound, PreconditionFailed
-from mayflydb.model.instant import SECOND, Instant
+from mayflydb.model.instant import MILLISECOND, SECOND, Instant
 from mayflydb.portal.mongo.query import CollectionRunner
 from mayflydb.portal.querying import SECONDS
 from mayflydb.portal.shell import Visit
 from mayflydb.query.mongo.extended_json import (
+    DATE,
     OBJECT_ID,
     TEXT,
     Encoded,
@@ -33,8 +34,10 @@ CHANGED = "This document was changed after this page was loaded, so nothing was 
 class CollectionDocuments:
     """One collection. Every command passes the front end as that of a client does."""
 
-    def __init__(self, mongo: Mongo, visit: Visit) -> None:
+    def __init__(self, mongo: Mongo, visit: Visit, at: Instant | None = None) -> None:
+        """`at`: the instant as of which `find` reads; None: the present."""
         self._mongo = mongo
+        self._at = at
         self._database = visit.database
         self._name = visit.name
         self._runner = CollectionRunner(mongo, visit.database, visit.name)
@@ -48,6 +51,9 @@ class CollectionDocuments:
             fields.append(("sort", {sort.removeprefix("-"): -1 if sort.startswith("-") else 1}))
         if ids:
             fields.append(("projection", {"_id": 1}))
+        if self._at is not None:
+            date = Encoded(DATE, (self._at // MILLISECOND).to_bytes(8, "little", signed=True))
+            fields.append(("comment", {"mayflyAsOf": date}))
         fields += [("skip", skip), ("limit", most), ("batchSize", batch or most), ("maxTimeMS", SECONDS * 1000)]
         found, _ = await self._runner.collect(await self._send(fields), most)
         return found

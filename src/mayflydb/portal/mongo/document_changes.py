@@ -14,7 +14,9 @@ from mayflydb.admin.operations import Admin
 from mayflydb.admin.record_files import FileRecord
 from mayflydb.admin.wires import Mongo
 from mayflydb.model.errors import BadRequest, MayflyError, NotFound, TooLarge
+from mayflydb.model.instant import Instant
 from mayflydb.portal import exports, words
+from mayflydb.portal.as_of import read_as_of
 from mayflydb.portal.editing import Editor, Upload
 from mayflydb.portal.forms import describe_error, read_form, read_parts
 from mayflydb.portal.mongo.collection import (
@@ -54,8 +56,8 @@ class DocumentChanges:
         self._admin, self._shell, self._mongo = admin, shell, mongo
         self._exporting = asyncio.Semaphore(EXPORTS)
 
-    def _collection(self, visit: Visit) -> CollectionDocuments:
-        return CollectionDocuments(require_mongo(self._mongo), visit)
+    def _collection(self, visit: Visit, at: Instant | None = None) -> CollectionDocuments:
+        return CollectionDocuments(require_mongo(self._mongo), visit, at)
 
     # --- one document --------------------------------------------------------------------------------------------------
 
@@ -227,7 +229,8 @@ class DocumentChanges:
         form = exports.FORMS.get(f"export-{query.get('form', 'jsonl')}")
         if form is None:
             raise BadRequest("form is jsonl or csv")
-        work = self._make_file(visit, form, query.get("filter", ""), query.get("sort", ""))
+        collection = self._collection(visit, read_as_of(visit.request))
+        work = self._make_file(collection, form, query.get("filter", ""), query.get("sort", ""))
         try:
             content = await run_while_present(visit.request, work, FILE_SECONDS, "The export")
         except ClientLeft:
@@ -235,10 +238,12 @@ class DocumentChanges:
         headers = HEADERS | exports.disposition(f"{visit.name}.{form.suffix}")
         return Response(content, headers=headers, media_type=form.kind)
 
-    async def _make_file(self, visit: Visit, form: exports.FileForm, filter: str, sort: str) -> bytes:
+    async def _make_file(
+        self, collection: CollectionDocuments, form: exports.FileForm, filter: str, sort: str
+    ) -> bytes:
         async with self._exporting:
             try:
-                found = await self._collection(visit).find(filter, sort, 0, EXPORT_ROWS + 1, batch=1000)
+                found = await collection.find(filter, sort, 0, EXPORT_ROWS + 1, batch=1000)
             except TooLarge:
                 found = []
                 size = EXPORT_BYTES + 1

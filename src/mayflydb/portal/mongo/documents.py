@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import urlencode
 
 import msgspec
@@ -14,7 +14,9 @@ from mayflydb.admin.operations import Admin
 from mayflydb.admin.wires import Mongo
 from mayflydb.engine.engine import Scope
 from mayflydb.model.errors import MayflyError
+from mayflydb.model.instant import Instant
 from mayflydb.model.record import IGNORED, Record
+from mayflydb.portal.as_of import FIELD, read_as_of, render_as_of
 from mayflydb.portal.forms import describe_error, parse_whole_number
 from mayflydb.portal.grid import (
     PAGE,
@@ -24,7 +26,7 @@ from mayflydb.portal.grid import (
     GridRow,
     GridView,
     Trail,
-    grid_row,
+    describe_life,
     parse_position,
 )
 from mayflydb.portal.mongo.collection import CollectionDocuments, id_of, id_text, name_id
@@ -45,6 +47,10 @@ LARGE: Final = 64 * 1024
 """Bytes of a nested value of which the grid shows the size alone."""
 
 
+Found: TypeAlias = tuple[bytes, Record | None]
+"""A document, and its stored record; None: there is none any more."""
+
+
 class Line(msgspec.Struct, frozen=True):
     """A document of the grid. `cells`: the text of each field, without `_id`."""
 
@@ -63,6 +69,9 @@ class DocumentsPage(RecordsPage):
 
     async def show(self, visit: Visit) -> Response:
         """Show a page of the grid, the TTL indexes, and the documents whose ttl is ignored."""
+        if self._mongo is not None and visit.request.query_params.get(FIELD, "").strip():
+            then, refusal, code = await self._view(visit, self._mongo)
+            return await render_as_of(self._shell, visit, then, f"{visit.address}/export", refusal, code)
         content = self._content(visit, await self._read_page(visit, None if self._mongo is None else NOTHING))
         view, problem, status = None, "", 200
         if self._mongo is not None:
@@ -76,34 +85,39 @@ class DocumentsPage(RecordsPage):
     async def show_json(self, visit: Visit) -> Response:
         """The same as JSON. A page that is filtered or sorted goes on behind a number of documents."""
         query = visit.request.query_params
-        filter, sort = query.get("filter", ""), query.get("sort", "")
-        if not (filter.strip() or sort):
+        filter, sort, at = query.get("filter", ""), query.get("sort", ""), read_as_of(visit.request)
+        if not (filter.strip() or sort or at is not None):
             return await super().show_json(visit)
         here = query.get("after", Trail.of(visit.request).here)
-        collection = CollectionDocuments(require_mongo(self._mongo), visit)
-        return json_response(await self._read_page(visit, await self._find(visit, collection, filter, sort, here)))
+        collection = CollectionDocuments(require_mongo(self._mongo), visit, at)
+        found, following = await self._find(visit, collection, filter, sort, here, at)
+        if at is None:
+            records = [record for _, record in found if record is not None]
+            return json_response(await self._read_page(visit, (records, following)))
+        rows = [
+            {"id": id_text(id_of(value)), "pk": "null", **describe_life(visit.container, record, at)}
+            for value, record in found
+        ]
+        return json_response({"documents": rows, "after": following})
 
     async def _view(self, visit: Visit, mongo: Mongo) -> tuple[GridView, str, int]:
         query, trail = visit.request.query_params, Trail.of(visit.request)
-        kept = {name: query[name] for name in ("filter", "sort", "columns") if query.get(name)}
+        kept = {name: query[name] for name in ("filter", "sort", "columns", FIELD) if query.get(name, "").strip()}
         if query.getlist("column"):
             kept["columns"] = ",".join(query.getlist("column"))
         filter, sort = kept.get("filter", ""), kept.get("sort", "")
-        records: list[Record] = []
-        following, problem, status = None, "", 200
+        found: list[Found] = []
+        at, following, problem, status = None, None, "", 200  # type: Instant | None, str | None, str, int
         try:
-            if filter.strip() or sort:
-                records, following = await self._find(
-                    visit, CollectionDocuments(mongo, visit), filter, sort, trail.here
-                )
+            at = read_as_of(visit.request)
+            if filter.strip() or sort or at is not None:
+                collection = CollectionDocuments(mongo, visit, at)
+                found, following = await self._find(visit, collection, filter, sort, trail.here, at)
             else:
-                records, following = await self._scan(visit, trail.here)
+                found, following = await self._scan(visit, trail.here)
         except MayflyError as error:
             problem, status = describe_error(error)
-        now = await self._admin.engine.now()
-        abouts = [grid_row(visit.container, each, visit.container.node.rules, now) for each in records]
-        faults = [self._ignored_row(visit, each)["why"] if each.override == IGNORED else "" for each in records]
-        lines = await asyncio.to_thread(_read_lines, records, abouts, faults)
+        lines = await self._describe(visit, found, at)
         names = list(dict.fromkeys(name for line in lines for name in line.cells))
         chosen = [name for name in kept.get("columns", "").split(",") if name]
         chosen = (chosen or names[:SHOWN])[:MAX_NAMES]
@@ -119,23 +133,48 @@ class DocumentsPage(RecordsPage):
         )  # fmt: skip
         return view, problem, status
 
+    async def _describe(self, visit: Visit, found: Sequence[Found], at: Instant | None) -> list[Line]:
+        """Return the lines of documents, with their lives as of an instant; None: the present."""
+        now = await self._admin.engine.now() if at is None else at
+        abouts = [describe_life(visit.container, record, now) for _, record in found]
+        faults = [
+            self._ignored_row(visit, record)["why"] if record is not None and record.override == IGNORED else ""
+            for _, record in found
+        ]
+        return await asyncio.to_thread(_read_lines, [value for value, _ in found], abouts, faults)
+
     async def _find(
-        self, visit: Visit, collection: CollectionDocuments, filter: str, sort: str, here: str | None
-    ) -> tuple[list[Record], str | None]:
+        self,
+        visit: Visit,
+        collection: CollectionDocuments,
+        filter: str,
+        sort: str,
+        here: str | None,
+        at: Instant | None,
+    ) -> tuple[list[Found], str | None]:
         """Return a page of a find. A page begins behind a number of documents."""
         skip = parse_whole_number(here or "")
-        found = await collection.find(filter, sort, skip, PAGE + 1, ids=True)
-        node, records = visit.container.node, []
-        for document in found[:PAGE]:
-            for place in visit.container.front_end.find_identities(node, name_id(id_of(document)), None):
-                record = await self._admin.engine.get_stored(node.id, *place)
-                # A document that was deleted since the find has no line.
-                if record is not None:
-                    records.append(record)
-                    break
-        return records, str(skip + PAGE) if len(found) > PAGE else None
+        # Of the present, the documents are those that are stored.
+        documents = await collection.find(filter, sort, skip, PAGE + 1, ids=at is None)
+        found: list[Found] = []
+        for document in documents[:PAGE]:
+            record = await self._find_record(visit, name_id(id_of(document)))
+            if at is not None:
+                found.append((document, record))
+            # A document that was deleted since the find has no line.
+            elif record is not None:
+                found.append((record.value, record))
+        return found, str(skip + PAGE) if len(documents) > PAGE else None
 
-    async def _scan(self, visit: Visit, here: str | None) -> tuple[list[Record], str | None]:
+    async def _find_record(self, visit: Visit, id: str) -> Record | None:
+        node = visit.container.node
+        for place in visit.container.front_end.find_identities(node, id, None):
+            record = await self._admin.engine.get_stored(node.id, *place)
+            if record is not None:
+                return record
+        return None
+
+    async def _scan(self, visit: Visit, here: str | None) -> tuple[list[Found], str | None]:
         """Return a page of all documents. A page begins behind a sequence number."""
         position = None if here is None else parse_position(here)
         found: list[Record] = []
@@ -146,13 +185,14 @@ class DocumentsPage(RecordsPage):
             # One more than a page: only then is there a next page.
             if len(found) > PAGE:
                 break
-        return found[:PAGE], str(found[PAGE - 1].seq) if len(found) > PAGE else None
+        page: list[Found] = [(record.value, record) for record in found[:PAGE]]
+        return page, str(found[PAGE - 1].seq) if len(found) > PAGE else None
 
 
-def _read_lines(records: Sequence[Record], abouts: Sequence[Mapping[str, Any]], faults: Sequence[str]) -> list[Line]:
+def _read_lines(values: Sequence[bytes], abouts: Sequence[Mapping[str, Any]], faults: Sequence[str]) -> list[Line]:
     lines = []
-    for record, about, fault in zip(records, abouts, faults, strict=True):
-        fields = fields_of(record.value)
+    for value, about, fault in zip(values, abouts, faults, strict=True):
+        fields = fields_of(value)
         cells = {name: _cell(fields[name]) for name in list(fields)[:MAX_NAMES] if name != "_id"}
         lines.append(Line(fields["_id"], cells, about, fault))
     return lines

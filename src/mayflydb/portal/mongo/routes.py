@@ -11,6 +11,7 @@ from starlette.routing import Route
 from mayflydb.admin.operations import Admin
 from mayflydb.admin.wires import Mongo
 from mayflydb.portal.forms import read_form
+from mayflydb.portal.lifecycle import LifecyclePage
 from mayflydb.portal.mongo.document_changes import DocumentChanges
 from mayflydb.portal.mongo.documents import DocumentsPage
 from mayflydb.portal.mongo.indexes import IndexesPage
@@ -26,7 +27,7 @@ def mongo_routes(admin: Admin, shell: Shell, mongo: Mongo | None) -> Iterator[Ro
     """Yield the routes below `/_explorer/mongo`."""
     documents, indexes = DocumentsPage(admin, shell, mongo), IndexesPage(admin, shell, mongo)
     changes, panels = DocumentChanges(admin, shell, mongo), CollectionPanels(admin, shell, mongo)
-    queries = MongoQueries(shell, mongo)
+    queries, lifecycle = MongoQueries(shell, mongo), LifecyclePage(admin, shell)
 
     async def show_query(visit: Visit) -> Response:
         return await queries.page.show(visit.request, queries.place(visit))
@@ -66,4 +67,5 @@ def mongo_routes(admin: Admin, shell: Shell, mongo: Mongo | None) -> Iterator[Ro
     )
     yield Route(f"{BASE}/pass", visit(documents.run_pass), methods=["POST"])
     yield from page("indexes", indexes.show, indexes.show_json, submit)
+    yield from page("lifecycle", lifecycle.show, lifecycle.show_json, lifecycle.submit)
     yield from page("query", show_query, show_query_json, submit_query)

@@ -13,7 +13,9 @@ from starlette.responses import RedirectResponse, Response
 from mayflydb.admin.operations import Admin
 from mayflydb.admin.wires import Ydb
 from mayflydb.model.errors import BadRequest, MayflyError, TooLarge, Unsupported
+from mayflydb.model.instant import Instant
 from mayflydb.portal import exports, words
+from mayflydb.portal.as_of import read_as_of
 from mayflydb.portal.editing import Drop, Editor, Upload
 from mayflydb.portal.forms import describe_error, read_form, read_parts
 from mayflydb.portal.presence import EXPORTS, FILE_SECONDS, ClientLeft, run_while_present
@@ -38,9 +40,9 @@ class RowPages:
         self._exporting = asyncio.Semaphore(EXPORTS)
         self._ydb = ydb
 
-    def table(self, visit: Visit) -> RowTable:
-        """Return the table of a page. Unsupported where YDB is not served."""
-        return RowTable(self.caller(), visit.container)
+    def table(self, visit: Visit, at: Instant | None = None) -> RowTable:
+        """Return the table of a page, for reads as of an instant. Unsupported where YDB is not served."""
+        return RowTable(self.caller(), visit.container, at)
 
     def caller(self) -> Ydb:
         """Return the caller of the front end. Unsupported where YDB is not served."""
@@ -164,7 +166,7 @@ class RowPages:
 
     async def export(self, visit: Visit) -> Response:
         """Send the rows of the table, or those that the filter leaves, as a file."""
-        query, table = visit.request.query_params, self.table(visit)
+        query, table = visit.request.query_params, self.table(visit, read_as_of(visit.request))
         form = exports.FORMS.get(f"export-{query.get('form', 'jsonl')}")
         if form is None:
             raise BadRequest("form is jsonl or csv")

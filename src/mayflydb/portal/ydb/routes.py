@@ -12,6 +12,7 @@ from starlette.routing import Route
 from mayflydb.admin.operations import Admin
 from mayflydb.admin.wires import Ydb
 from mayflydb.portal.forms import read_form
+from mayflydb.portal.lifecycle import LifecyclePage
 from mayflydb.portal.paths import Endpoint, page_routes
 from mayflydb.portal.querying import QueryPage
 from mayflydb.portal.shell import PageHandler, Shell, Visit
@@ -27,7 +28,7 @@ BASE = "/_explorer/ydb/{path:path}"
 def ydb_routes(admin: Admin, shell: Shell, ydb: Ydb | None) -> Iterator[Route]:
     """Yield the routes below `/_explorer/ydb`."""
     rows, one, queries = RowsPage(admin, shell, ydb), RowPages(admin, shell, ydb), QueryPage(shell)
-    creating, indexes = CreatePage(shell, one.caller), TableIndexes(shell, one)
+    creating, indexes, lifecycle = CreatePage(shell, one.caller), TableIndexes(shell, one), LifecyclePage(admin, shell)
 
     async def show_query(visit: Visit) -> Response:
         return await queries.show(visit.request, place_of(visit.address, visit.database, visit.name))
@@ -57,6 +58,7 @@ def ydb_routes(admin: Admin, shell: Shell, ydb: Ydb | None) -> Iterator[Route]:
     yield from page("query", show_query, show_query_json, run_query)
     yield from page("row", one.show, one.show_json, one.save)
     yield from page("indexes", indexes.show, indexes.show_json, indexes.submit)
+    yield from page("lifecycle", lifecycle.show, lifecycle.show_json, lifecycle.submit)
     yield from page("new", one.show_new, one.show_new, one.save_new)
     yield Route(f"{BASE}/delete", visit(one.delete_picked), methods=["POST"])
     yield from page("upload", one.show_upload, one.show_upload, one.upload)

@@ -16,10 +16,11 @@ from mayflydb.model.durations import format_span, parse_span
 from mayflydb.model.errors import BadRequest, MayflyError
 from mayflydb.model.instant import SECOND
 from mayflydb.portal import forms
+from mayflydb.portal.as_of import FIELD, read_as_of, render_as_of
 from mayflydb.portal.forms import Outcome, describe_error
 from mayflydb.portal.records import NOTHING, RecordsPage
 from mayflydb.portal.shell import Shell, Visit, json_response, keep_message
-from mayflydb.portal.ydb.row_grid import read_grid, read_records
+from mayflydb.portal.ydb.row_grid import read_grid, read_lives, read_records
 from mayflydb.portal.ydb.table import RowTable
 
 UNITS = ("SECONDS", "MILLISECONDS", "MICROSECONDS", "NANOSECONDS")
@@ -45,12 +46,18 @@ class RowsPage(RecordsPage):
         self._ydb = ydb
 
     async def show(self, visit: Visit) -> Response:
-        """Show the table as it is stored."""
+        """Show the table as it is stored, or its rows as of another instant."""
+        if self._ydb is not None and visit.request.query_params.get(FIELD, "").strip():
+            view, status = await read_grid(self._admin, self._ydb, visit)
+            problem = "" if view.filter is None else view.filter.problem
+            return await render_as_of(self._shell, visit, view, f"{visit.address}/export", problem, status)
         return await self._render(visit, None, Outcome())
 
     async def show_json(self, visit: Visit) -> Response:
         """The same as JSON. `after` of the answer is the `at` of the next page where rows are filtered or sorted."""
-        query = visit.request.query_params
+        query, at = visit.request.query_params, read_as_of(visit.request)
+        if self._ydb is not None and at is not None:
+            return json_response(await read_lives(self._admin, self._ydb, visit, at))
         if self._ydb is None or not (query.keys() & {"filter", "sort", "at"}):
             return await super().show_json(visit)
         page = await read_records(self._admin, RowTable(self._ydb, visit.container), visit)
@@ -102,9 +109,7 @@ class RowsPage(RecordsPage):
             "asked": outcome.asked,
             "agreed": forms.format_question(said, outcome.asked) if outcome.asked else "",
             # Without the front end there are the keys and deadlines of the store alone.
-            "view": None
-            if self._ydb is None
-            else await read_grid(self._admin, RowTable(self._ydb, visit.container), visit),
+            "view": None if self._ydb is None else (await read_grid(self._admin, self._ydb, visit))[0],
             "export": urlencode({"filter": visit.request.query_params.get("filter", "")}),
             "root": f"/_explorer/ydb{quote(visit.database)}",
         }

@@ -7,10 +7,12 @@ from typing import Any, Final
 
 import msgspec
 
+from mayflydb.admin import formats
 from mayflydb.admin.record_files import FileRecord
 from mayflydb.admin.targets import ContainerTarget
 from mayflydb.admin.wires import Ydb
 from mayflydb.model.errors import BadRequest, MayflyError, NotFound
+from mayflydb.model.instant import Instant
 from mayflydb.portal.ydb.querying import describe_fault, rows_of
 from mayflydb.query.yql.answers import Answer, AnswerLimits, Parameters
 from mayflydb.query.yql.faults import Fault
@@ -27,7 +29,9 @@ Row = Mapping[str, Any]
 class RowTable:
     """One table. `types`: of its columns, by name, in the table's order. `key`: the columns of its primary key."""
 
-    def __init__(self, ydb: Ydb, container: ContainerTarget) -> None:
+    def __init__(self, ydb: Ydb, container: ContainerTarget, at: Instant | None = None) -> None:
+        """`at`: the instant as of which `page` reads; None: the present."""
+        self._as_of = "" if at is None else f'PRAGMA mayfly.AsOf = "{formats.time(at)}"; '
         self._ydb = ydb
         self._database = container.database
         self._name = quote_name(container.node.name)
@@ -60,7 +64,7 @@ class RowTable:
             conditions.append(condition)
         order = ", ".join(f"{quote_name(name)}{way}" for name in ([sort] if sort else []) + [*self.key])
         wanted = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        text = f"SELECT * FROM {self._name}{wanted} ORDER BY {order} LIMIT {limit}{offset}"  # noqa: S608
+        text = f"{self._as_of}SELECT * FROM {self._name}{wanted} ORDER BY {order} LIMIT {limit}{offset}"  # noqa: S608
         limits = AnswerLimits(seconds=30, rows=limit)
         answer = await self._run(text, parameters, limits)
         return rows_of(answer.results[0])

@@ -1,0 +1,151 @@
+"""The lifecycle settings of a container as a form: one row a setting. Pure.
+
+A value is as the admin API shows it (`LifecycleSettings`) and takes it (`SetLifecycle`); a form has it as the texts of fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal
+
+import msgspec
+
+from mayflydb.admin.requests import SetLifecycle
+from mayflydb.expiry.lifecycle import Lifecycle
+from mayflydb.model.durations import format_span
+from mayflydb.model.errors import BadRequest
+from mayflydb.model.instant import SECOND
+
+Texts = Mapping[str, str]
+"""The texts of fields, by their names."""
+
+
+class Field(msgspec.Struct, frozen=True):
+    """A field of a setting. `choices`: (value, label) of a `choice`; `low`, `high`: the bounds of a `number`."""
+
+    name: str
+    label: str
+    kind: Literal["text", "number", "choice"] = "text"
+    after: str = ""
+    choices: Sequence[tuple[str, str]] = ()
+    low: int = 0
+    high: int | None = None
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """A setting. `name`: its member in requests and answers; `does`: what it does, in a sentence.
+
+    `write`: gives the texts of its fields for a value. `read`: gives the value of these texts, or raises BadRequest.
+    """
+
+    name: str
+    title: str
+    does: str
+    fields: Sequence[Field]
+    write: Callable[[Any], dict[str, str]]
+    read: Callable[[Texts], Any]
+
+
+def duration(name: str, title: str, does: str, label: str, off: str) -> Setting:
+    """Build the row of a setting in seconds, 0 of which switches it off. `off`: what an empty field means."""
+
+    def write(seconds: int) -> dict[str, str]:
+        return {name: format_span(seconds * SECOND) if seconds else ""}
+
+    field = Field(name, label, after=f"such as 90s, 5m or 7d; empty: {off}")
+    return Setting(name, title, does, (field,), write, lambda texts: texts[name].strip() or "0s")
+
+
+def _write_guard(limits: Mapping[str, int] | str | None) -> dict[str, str]:
+    if isinstance(limits, str) or limits is None:
+        return {"guard": limits or "server", "guard_records": "", "guard_percent": ""}
+    return {"guard": "own", "guard_records": str(limits["records"]), "guard_percent": str(limits["percent"])}
+
+
+def _read_guard(texts: Texts) -> dict[str, int] | str | None:
+    kind = texts["guard"]
+    if kind == "own":
+        return {each: _whole(texts[f"guard_{each}"], f"Guard, {each}") for each in ("records", "percent")}
+    if kind not in ("server", "off"):
+        raise BadRequest("Guard: the server's limits, no guard, or limits of its own.")
+    return None if kind == "server" else kind
+
+
+def _whole(text: str, what: str) -> int:
+    stripped = text.strip()
+    if not (stripped.isascii() and stripped.isdigit() and len(stripped) < 16):
+        raise BadRequest(f"{what}: a whole number is needed.")
+    return int(stripped)
+
+
+SETTINGS: Final[Sequence[Setting]] = (
+    Setting(
+        "guard",
+        "Guard",
+        "If more records than both limits expire by mistake (by a changed rule, a step of the clock, or dates of the past), none"
+        " is purged until that is confirmed.",
+        (
+            Field(
+                "guard",
+                "Limits",
+                "choice",
+                choices=(("server", "those of the server"), ("off", "none: no guard"), ("own", "its own")),
+            ),
+            Field("guard_records", "Records", "number", low=1),
+            Field("guard_percent", "Percent of the container", "number", high=100),
+        ),
+        _write_guard,
+        _read_guard,
+    ),
+    duration(
+        "grace",
+        "Grace",
+        "Expired records are kept for this time. No read returns them, and an undelete brings them back; then they are purged.",
+        "Keep for",
+        "they are purged at once",
+    ),
+    duration(
+        "touch",
+        "Sliding expiry",
+        "A read by key or by an index gives a record a new life, as a write does. Reads within this time count once.",
+        "At most once in",
+        "only writes do",
+    ),
+)
+"""All settings, in the order of the form."""
+
+
+def list_titles(lifecycle: Lifecycle) -> list[str]:
+    """Return the titles of the settings that a container has of its own."""
+    usual = Lifecycle()
+    return [each.title for each in SETTINGS if getattr(lifecycle, each.name) != getattr(usual, each.name)]
+
+
+def write_texts(values: Mapping[str, Any]) -> dict[str, str]:
+    """Return the texts of all fields for the values of a container."""
+    return {name: text for each in SETTINGS for name, text in each.write(values[each.name]).items()}
+
+
+def read_texts(sent: Texts) -> dict[str, str]:
+    """Return the texts of all fields as a form has sent them."""
+    return {field.name: sent.get(field.name, "") for each in SETTINGS for field in each.fields}
+
+
+def find_changes(target: str, values: Mapping[str, Any], texts: Texts) -> SetLifecycle | None:
+    """Return the request for what differs between the values of a container and a form; None: nothing. BadRequest."""
+    changes = {}
+    for each in SETTINGS:
+        wanted = each.read(texts)
+        if wanted != each.read(each.write(values[each.name])):
+            changes[each.name] = wanted
+    if not changes:
+        return None
+    try:
+        return msgspec.convert({"target": target, **changes}, SetLifecycle)
+    except msgspec.ValidationError as error:
+        raise BadRequest(str(error).partition(" - at")[0]) from None
+
+
+def sign(values: Mapping[str, Any]) -> str:
+    """Return the values of all settings as one text, by which a form tells what it was loaded with."""
+    return msgspec.json.encode([values[each.name] for each in SETTINGS]).decode()
