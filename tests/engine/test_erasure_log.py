@@ -8,15 +8,17 @@ from collections.abc import Callable, Iterator
 from os import urandom
 from typing import Any
 
+import msgspec
 import pytest
 
 from engine.site import Site, create, partition_of, upsert
 from mayflydb.clock import VirtualClock
 from mayflydb.engine.catalog import Definition
 from mayflydb.engine.commands import Command, Draft, Mode
-from mayflydb.engine.erasure_log import CONTAINER, SEGMENT, SELF_TEST, SPACE, ErasureLog
+from mayflydb.engine.erasure_log import CONTAINER, LATEST, SEGMENT, SELF_TEST, SPACE, ErasureLog
 from mayflydb.engine.expiry_events import EventLimits, ExpiryEvents
 from mayflydb.engine.open import open_engine
+from mayflydb.engine.reads import row_at
 from mayflydb.engine.selftest import prove
 from mayflydb.expiry.erasure_chain import Line, Tampered, Verifier, hash_key
 from mayflydb.expiry.rules import Rule
@@ -24,7 +26,7 @@ from mayflydb.expiry.sweep import PurgeRequest
 from mayflydb.model.errors import OutcomeUnknown, Unavailable
 from mayflydb.moving.copy import copy
 from mayflydb.moving.source import StoreSource
-from mayflydb.store.interface import Decision, Expiries, Store
+from mayflydb.store.interface import Allocate, Decision, Expiries, Outcome, Store, ask
 from mayflydb.store.sqlite.store import SqliteStore
 
 
@@ -63,6 +65,32 @@ def keys_of(site: Site, log: ErasureLog, lines: list[Line]) -> list[bytes]:
     names = [b"%d" % n for n in range(2 * SEGMENT)] + [b"a", b"b", b"c", b"d"]
     known = {hash_key(secret, site.it, partition_of(name), name): name for name in names}
     return [known[line.key] for line in lines if line.kind == "erased"]
+
+
+def take_numbers(container: int, count: int) -> Decision[None]:
+    """Allocate numbers of changes that nothing uses, as a process does that ends."""
+    for _ in range(count):
+        yield from ask(Allocate(container, False))
+    return Outcome((), None)
+
+
+@pytest.mark.parametrize("gap", [0, 5000])
+def test_the_last_lines_are_found_without_those_before(site: Site, log: ErasureLog, gap: int) -> None:
+    assert site.run(log.latest(3)) == []
+    for n in range(LATEST + 3):
+        expire(site, b"%d" % n)
+        site.run(log.catch_up())
+    row = site.run(row_at(site.engine.store, SPACE, CONTAINER))
+    assert row is not None
+    site.run(site.engine.store.write(lambda: take_numbers(row.id, gap)))
+    expire(site, b"%d" % (LATEST + 3))
+    site.run(log.catch_up())
+    lines = read_lines(site, log)
+    for most in (1, 3, LATEST - 1):
+        found = site.run(log.latest(most))
+        assert [msgspec.json.decode(line, type=Line) for line in found] == lines[-most:]
+    # More segments than one page has are not read.
+    assert len(site.run(log.latest(1000))) == LATEST - 1
 
 
 def test_each_expiry_has_a_line(site: Site, log: ErasureLog) -> None:

@@ -84,6 +84,26 @@ def test_expired_records_are_hidden_and_kept_for_the_grace(site: Site, kind: str
     assert (event.deadline, event.purged) == (site.now - 50 * SECOND, site.now)
 
 
+@pytest.mark.parametrize("kind", ["default", "index", "column"])
+def test_records_that_are_kept_are_listed_by_deadline(site: Site, kind: str) -> None:
+    rule = {"default": DEFAULT, "index": index_rule(100, SLOT, False), "column": column_rule(100, SLOT, False)}[kind]
+    container = kept(site, rule)
+    start, counts = second(site), site.engine.expiry_counts
+    for place, key in enumerate((b"a", b"b", b"c")):
+        site.write(dated(key, start + place), container)
+        site.pass_seconds(1)
+    site.pass_seconds(98)
+
+    async def listed(until: int) -> list[bytes]:
+        node = await site.engine.node_by_id(container)
+        assert node is not None
+        found = await counts.find_expiring(node, None, until * SECOND, 10, counts.allow())
+        return [record.key for _, record in found.records]
+
+    assert site.run(listed(start + 101)) == [b"a", b"b"]
+    assert site.run(listed(start + 102)) == [b"a", b"b", b"c"]
+
+
 def test_the_reaper_wakes_at_the_end_of_the_grace(site: Site) -> None:
     container = kept(site, DEFAULT)
     site.write(create(b"a", b"v"), container)

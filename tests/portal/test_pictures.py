@@ -44,6 +44,7 @@ def week(shop: DatabaseProxy, server: RunningServer) -> None:
         )
         rows = ", ".join(f"({n}, 'u{n}', CurrentUtcTimestamp() + Interval('PT{n}M'))" for n in range(1, 20))
         pool.execute_with_retries(f"UPSERT INTO carts (id, owner, until) VALUES {rows}")
+    server.set_lifecycle("cosmos:shop/sessions", grace="7d")
     server.clock.advance(minutes=12)
 
 
@@ -70,6 +71,8 @@ def test_each_picture_of_the_documentation(week: None, watched: Watched, tmp_pat
         "item": f"{SESSIONS}/item?id=s9&pk=%22ada%22",
         "indexes": "/_explorer/mongo/app/codes/indexes",
         "rows": "/_explorer/ydb/local/carts/rows",
+        "as-of": f"{SESSIONS}/items?as_of=2030-01-01T01:00:00",
+        "lifecycle": f"{SESSIONS}/lifecycle",
     }.items():
         page.goto(address)
         take(page, name)

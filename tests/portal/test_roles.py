@@ -82,6 +82,7 @@ def test_the_pages_of_a_person_who_may_only_look(secured: RunningServer, browsin
         assert answer.status == 200, route
         assert [form for form in FORM.findall(answer.text()) if "/_explorer/logout" not in form] == [], route
     for address in ("/_explorer/snapshots", "/_explorer/clock", f"{COSMOS}/items", f"{COSMOS}/settings", f"{COSMOS}/query",
+                    "/_explorer/webhooks", f"{COSMOS}/lifecycle", f"{COSMOS}/items?as_of=2100-01-01T00:00",
                     f"{MONGO}/indexes", f"{YDB}/rows", f"{YDB}/new"):  # fmt: skip
         page.goto(address)
         found[address] = faults(page, axe)

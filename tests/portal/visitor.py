@@ -52,6 +52,11 @@ class Page(HTMLParser):
             if hook:
                 self.texts[hook] += data
 
+    @property
+    def alert_text(self) -> str:
+        """The text of its alerts, empty where there is none."""
+        return " ".join(self.texts.get("alert", "").split())
+
     def text(self, hook: str) -> str:
         """The text of an element, its spaces made one."""
         return " ".join(self.texts[hook].split())

@@ -179,7 +179,11 @@ class ErasureLog:
                 found, upto = page, middle
             else:
                 before = middle
-        lines = [line for each in found if each.key != _HEAD for line in each.value.split(b"\n")]
+        lines: list[bytes] = []
+        for segment in reversed(found):
+            if len(lines) >= most:
+                break
+            lines[:0] = [] if segment.key == _HEAD else segment.value.split(b"\n")
         return lines[-most:]
 
     async def secret(self) -> bytes | None:

@@ -394,31 +394,38 @@ class ExpiryCounts:
     ) -> Expiring:
         """Find stored records with a deadline in (after, until], by deadline, up to `limit`."""
         found: list[tuple[Instant, Record]] = []
-        known_to = until
-        for lane in lanes(container.rules):
+        known_to, rules = until, container.rules
+        for lane in lanes(rules):
             upto = lane.highest_due(until)
             if upto is not None:
-                expiring = await self._expiring_by(container, lane, after, upto, limit, allowance)
+                expiring = await self._expiring_by(container.id, rules, lane, after, upto, limit, allowance)
                 known_to = min(known_to, expiring.known_to)
                 found += expiring.records
         found = [each for each in found if each[0] <= known_to]
         return Expiring(sorted(found, key=lambda each: (each[0], each[1].partition, each[1].key))[:limit], known_to)
 
     async def _expiring_by(
-        self, container: Node, lane: Lane, after: Instant | None, upto: Instant, limit: int, allowance: Allowance
+        self,
+        container: int,
+        rules: Sequence[Rule],
+        lane: Lane,
+        after: Instant | None,
+        upto: Instant,
+        limit: int,
+        allowance: Allowance,
     ) -> Expiring:
         """Find the records that the rule of one lane expires first: up to `limit`, or to the end of the page that exceeds
-        it.
+        it. `rules`: those of which the lane is made.
         """
         gone = None if after is None else lane.highest_due(after)
         # Start after all records that are due at `after`.
         place = None if gone is None else (gone + 1, 0)
         found: list[tuple[Instant, Record]] = []
         while len(found) < limit:
-            page = await self._store.read(Due(container.id, lane.path, upto, place, PAGE))
+            page = await self._store.read(Due(container, lane.path, upto, place, PAGE))
             if not page:
                 break
-            expiries = [(earliest_expiry(record, container.rules), record) for record in page]
+            expiries = [(earliest_expiry(record, rules), record) for record in page]
             found += [
                 (expiry[0], record) for expiry, record in expiries if expiry is not None and expiry[1] is lane.rule
             ]

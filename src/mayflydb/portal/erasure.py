@@ -33,7 +33,7 @@ WALK_SECONDS: Final = 20
 """The time of a walk over the log."""
 
 
-class ErasurePage:
+class ErasureLogPage:
     """The page of the log."""
 
     def __init__(self, admin: Admin, shell: Shell) -> None:
@@ -64,7 +64,7 @@ class ErasurePage:
             "most": MOST_FOUND,
             "error": error,
         }
-        return await self._shell.page(request, "erasure.html", content, status, error)
+        return await self._shell.page(request, "erasure.html", content, status, error, large=True)
 
     async def show_json(self, request: Request) -> Response:
         """Return the same as JSON."""

@@ -11,6 +11,7 @@ from starlette.responses import RedirectResponse, Response
 
 from mayflydb.admin import formats, requests
 from mayflydb.admin.operations import Admin
+from mayflydb.engine.expiry_counts import DueCounts
 from mayflydb.expiry.rules import Rule
 from mayflydb.expiry.undelete import needs_life, takes_life
 from mayflydb.model.errors import BadRequest, MayflyError, PreconditionFailed
@@ -22,6 +23,7 @@ from mayflydb.portal.shell import Shell, Visit, build_branch, json_response, kee
 
 CHANGED_MEANWHILE: Final = "The settings were changed after this page was loaded, so nothing was saved."
 NOUNS: Final = {"cosmos": ("item", "items"), "mongo": ("document", "documents"), "ydb": ("row", "rows")}
+NOTHING_LOST: Final = DueCounts([0])
 SELECTION: Final = ("id", "pk", "from", "to", "life")
 """Fields of the undelete beside its causes."""
 
@@ -67,21 +69,23 @@ class LifecyclePage:
             if wanted is None:
                 return _go_back(visit, "There was nothing to save")
             lost = await self._count_lost(visit, loaded["grace"], wanted)
-            if lost and not is_agreed(sent.get("agreed", ""), str(wanted.grace), lost):
-                return await self._render(visit, texts, asked=lost, agreed=format_question(str(wanted.grace), lost))
+            if lost.counts[0] and not is_agreed(sent.get("agreed", ""), str(wanted.grace), lost.counts[0]):
+                return await self._render(
+                    visit, texts, lost=lost, agreed=format_question(str(wanted.grace), lost.counts[0])
+                )
             await self._admin.lifecycles.set(wanted)
         except MayflyError as error:
             message, status = describe_error(error)
             return await self._render(visit, texts, error=message, status=status)
         return _go_back(visit, f"Lifecycle settings of {visit.name} saved")
 
-    async def _count_lost(self, visit: Visit, grace: int, wanted: requests.SetLifecycle) -> int:
+    async def _count_lost(self, visit: Visit, grace: int, wanted: requests.SetLifecycle) -> DueCounts:
         """Count the expired records that a shorter grace purges at once."""
         if wanted.grace is msgspec.UNSET or (shorter := requests.whole_seconds(wanted.grace)) >= grace:
-            return 0
+            return NOTHING_LOST
         counts, node = self._admin.engine.expiry_counts, visit.container.node
         ended = await self._admin.engine.now() - shorter * SECOND
-        return (await counts.count_due(node, node.rules, [ended], counts.allow())).counts[0]
+        return await counts.count_due(node, node.rules, [ended], counts.allow())
 
     async def _undelete(self, visit: Visit, sent: Mapping[str, str], causes: Sequence[str]) -> Response:
         kept = {name: sent.get(name, "").strip() for name in SELECTION} | {"causes": causes}
@@ -108,7 +112,7 @@ class LifecyclePage:
         visit: Visit,
         texts: Mapping[str, str] | None = None,
         kept: Mapping[str, Any] | None = None,
-        asked: int = 0,
+        lost: DueCounts | None = None,
         agreed: str = "",
         error: str = "",
         status: int = 200,
@@ -120,7 +124,8 @@ class LifecyclePage:
             "texts": write_texts(values) if texts is None else texts,
             "seen": sign(values),
             "notes": {"guard": self._describe_guard()},
-            "asked": asked,
+            "asked": 0 if lost is None else lost.counts[0],
+            "asked_exact": lost is None or lost.exact,
             "agreed": agreed,
             "hidden": row["hidden"],
             "exact": row["exact"],

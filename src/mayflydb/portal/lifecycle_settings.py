@@ -20,7 +20,7 @@ Texts = Mapping[str, str]
 """The texts of fields, by their names."""
 
 
-class Field(msgspec.Struct, frozen=True):
+class FormField(msgspec.Struct, frozen=True):
     """A field of a setting. `choices`: (value, label) of a `choice`; `low`, `high`: the bounds of a `number`."""
 
     name: str
@@ -41,7 +41,7 @@ class Setting(msgspec.Struct, frozen=True):
     name: str
     title: str
     does: str
-    fields: Sequence[Field]
+    fields: Sequence[FormField]
     write: Callable[[Any], dict[str, str]]
     read: Callable[[Texts], Any]
 
@@ -52,7 +52,7 @@ def duration(name: str, title: str, does: str, label: str, off: str) -> Setting:
     def write(seconds: int) -> dict[str, str]:
         return {name: format_span(seconds * SECOND) if seconds else ""}
 
-    field = Field(name, label, after=f"such as 90s, 5m or 7d; empty: {off}")
+    field = FormField(name, label, after=f"such as 90s, 5m or 7d; empty: {off}")
     return Setting(name, title, does, (field,), write, lambda texts: texts[name].strip() or "0s")
 
 
@@ -85,14 +85,14 @@ SETTINGS: Final[Sequence[Setting]] = (
         "If more records than both limits expire by mistake (by a changed rule, a step of the clock, or dates of the past), none"
         " is purged until that is confirmed.",
         (
-            Field(
+            FormField(
                 "guard",
                 "Limits",
                 "choice",
                 choices=(("server", "those of the server"), ("off", "none: no guard"), ("own", "its own")),
             ),
-            Field("guard_records", "Records", "number", low=1),
-            Field("guard_percent", "Percent of the container", "number", high=100),
+            FormField("guard_records", "Records", "number", low=1),
+            FormField("guard_percent", "Percent of the container", "number", high=100),
         ),
         _write_guard,
         _read_guard,

@@ -11,9 +11,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mayflydb.admin.operations import Admin
-from mayflydb.admin.requests import DueList, Forecast, parse_moment
+from mayflydb.admin.requests import DueList, Forecast
+from mayflydb.admin.targets import ContainerTarget
 from mayflydb.admin.wires import Wires
 from mayflydb.engine.meter import MinuteUse
+from mayflydb.model.instant import SECOND, Span
 from mayflydb.model.record import Expiry
 from mayflydb.portal import words
 from mayflydb.portal.events import describe_expiries, read_latest
@@ -98,13 +100,16 @@ class OverviewPage:
         forecast = await self._forecast(horizon)
         soon = forecast if horizon == "1h" else await self._forecast("1h")
         pending = (await self._admin.reports.list_due(DueList(to=listing["now"], limit=PENDING)))["records"]
-        oldest = parse_moment(listing["now"]) - parse_moment(pending[0]["deadline"]) if pending else 0
+        kept = {each.target for each in containers if each.node.definition.lifecycle.grace}
+        due = {row["target"] for row in rows if row["due"]}
+        lags = [await self._measure_lag(each) for each in containers if each.target in due]
+        lag = max([each for each in lags if each is not None], default=None)
         exact = all(row["exact"] for row in rows)
         figures = {
             "Live items": words.count(sum(row["records"] for row in rows), exact),
             "Expire in the next hour": words.count(soon["in_horizon"], soon["exact"]),
             "Expired, not yet purged": words.count(sum(row["due"] for row in rows), exact),
-            "Purge lag of the oldest": words.short_span(oldest) if pending else "none",
+            "Purge lag of the oldest": "none" if lag is None else words.short_span(lag),
         }
         # Others are of dropped containers, and of the self-test at the start.
         listed = {container.node.id for container in containers}
@@ -117,10 +122,18 @@ class OverviewPage:
             "empty": [name for name in names.values() if not _has(rows, name)],
             "usage": plot_usage(await self._read_usage()),
             "plot": plot_forecast(horizon, forecast),
-            "expired": [_pending_line(row) for row in reversed(pending)] + gone,
+            "expired": [_pending_line(row, row["target"] in kept) for row in reversed(pending)] + gone,
             "causes": _count_causes(latest),
             "counted": len(latest),
         }
+
+    async def _measure_lag(self, container: ContainerTarget) -> Span | None:
+        """Return the time since the end of the oldest record and its grace; None: there is none."""
+        engine, node = self._admin.engine, container.node
+        oldest = await engine.next_deadline(node.id)
+        grace = node.definition.lifecycle.grace * SECOND
+        ended = None if oldest is None else await engine.now() - grace - oldest
+        return None if ended is None or ended < 0 else ended
 
     def _new_pages(self) -> list[tuple[str, str]]:
         """Return (label, path) of the pages that make something in MongoDB and YDB, where they are served."""
@@ -132,8 +145,8 @@ class OverviewPage:
         return pages
 
 
-def _pending_line(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {**row, "due": words.deadline(row["deadline"]), "purged": "pending"}
+def _pending_line(row: Mapping[str, Any], is_kept: bool) -> dict[str, Any]:
+    return {**row, "due": words.deadline(row["deadline"]), "purged": "kept by its grace" if is_kept else "pending"}
 
 
 def _count_causes(latest: Sequence[Expiry]) -> list[tuple[str, int, float]]:

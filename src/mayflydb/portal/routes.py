@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from starlette.applications import Starlette
@@ -19,7 +20,7 @@ from mayflydb.model.errors import MayflyError
 from mayflydb.portal.clock import ClockPage
 from mayflydb.portal.connect import ConnectPage
 from mayflydb.portal.cosmos.routes import cosmos_routes
-from mayflydb.portal.erasure import ErasurePage
+from mayflydb.portal.erasure import ErasureLogPage
 from mayflydb.portal.events import EventsPage
 from mayflydb.portal.finding import FindPage
 from mayflydb.portal.guard import GuardPage
@@ -37,39 +38,49 @@ def pages_app(admin: Admin, wires: Wires) -> ASGIApp:
     """Build the application of all pages."""
     static = Static()
     shell = Shell(admin, static)
-    overview, events = OverviewPage(admin, shell, wires), EventsPage(admin, shell)
-    find = FindPage(admin, shell)
-    connect, guard = ConnectPage(admin, shell), GuardPage(admin, shell)
-    clock, snapshots = ClockPage(admin, shell), SnapshotsPage(admin, shell)
-    webhooks, erasure = WebhooksPage(admin, shell), ErasurePage(admin, shell)
 
     async def file(request: Request) -> Response:
         return static.answer(request, request.path_params["name"])
 
     routes = [
-        *(Route(path, overview.show) for path in OVERVIEW),
-        Route(OVERVIEW_TWIN, overview.show_json),
-        *page_routes("/_explorer/find", find.show, find.show_json),
-        *page_routes("/_explorer/connect", connect.show, connect.show_json),
-        *page_routes("/_explorer/guard", guard.show, guard.show_json, guard.submit),
-        *page_routes("/_explorer/webhooks", webhooks.show, webhooks.show_json, webhooks.submit),
-        *page_routes("/_explorer/erasure", erasure.show, erasure.show_json),
-        Route("/_explorer/erasure.jsonl", erasure.download),
-        *page_routes("/_explorer/due", overview.show_due, overview.show_due_json),
-        Route("/_explorer/events", events.show),
-        Route("/_explorer/events.json", events.show_json),
-        Route("/_explorer/events.jsonl", events.download),
-        *page_routes("/_explorer/clock", clock.show, clock.show_json, clock.move),
-        Route("/_explorer/snapshots", snapshots.show),
-        Route("/_explorer/snapshots", snapshots.submit, methods=["POST"]),
-        Route("/_explorer/snapshots.json", snapshots.show_json),
-        Route("/_explorer/snapshots/upload", snapshots.upload, methods=["POST"]),
-        Route("/_explorer/snapshots/{name}.snapshot", snapshots.download),
+        *_server_routes(admin, shell, wires),
+        *_snapshot_routes(admin, shell),
         Route("/_explorer/static/{name:path}", file),
         *cosmos_routes(admin, shell, wires.cosmos),
         *mongo_routes(admin, shell, wires.mongo),
         *ydb_routes(admin, shell, wires.ydb),
     ]
+    return Starlette(routes=routes, exception_handlers=_error_handlers(shell))
+
+
+def _server_routes(admin: Admin, shell: Shell, wires: Wires) -> Iterator[Route]:
+    """Yield the routes of the pages that are of no container."""
+    overview, events, find = OverviewPage(admin, shell, wires), EventsPage(admin, shell), FindPage(admin, shell)
+    connect, guard, clock = ConnectPage(admin, shell), GuardPage(admin, shell), ClockPage(admin, shell)
+    webhooks, erasure = WebhooksPage(admin, shell), ErasureLogPage(admin, shell)
+    yield from (Route(path, overview.show) for path in OVERVIEW)
+    yield Route(OVERVIEW_TWIN, overview.show_json)
+    yield from page_routes("/_explorer/find", find.show, find.show_json)
+    yield from page_routes("/_explorer/connect", connect.show, connect.show_json)
+    yield from page_routes("/_explorer/guard", guard.show, guard.show_json, guard.submit)
+    yield from page_routes("/_explorer/webhooks", webhooks.show, webhooks.show_json, webhooks.submit)
+    yield from page_routes("/_explorer/erasure", erasure.show, erasure.show_json)
+    yield Route("/_explorer/erasure.jsonl", erasure.download)
+    yield from page_routes("/_explorer/due", overview.show_due, overview.show_due_json)
+    yield from page_routes("/_explorer/events", events.show, events.show_json)
+    yield Route("/_explorer/events.jsonl", events.download)
+    yield from page_routes("/_explorer/clock", clock.show, clock.show_json, clock.move)
+
+
+def _snapshot_routes(admin: Admin, shell: Shell) -> Iterator[Route]:
+    snapshots = SnapshotsPage(admin, shell)
+    yield from page_routes("/_explorer/snapshots", snapshots.show, snapshots.show_json, snapshots.submit)
+    yield Route("/_explorer/snapshots/upload", snapshots.upload, methods=["POST"])
+    yield Route("/_explorer/snapshots/{name}.snapshot", snapshots.download)
+
+
+def _error_handlers(shell: Shell) -> Any:
+    """Return Starlette's handlers of exceptions, which answer with a page, or with a problem document."""
 
     async def answer_failure(request: Request, error: Exception) -> Response:
         assert isinstance(error, MayflyError)
@@ -85,5 +96,4 @@ def pages_app(admin: Admin, wires: Wires) -> ASGIApp:
         content = {"title": error.detail, "detail": f"{request.method} {request.url.path}", "hint": ""}
         return await shell.page(request, "error.html", content, error.status_code)
 
-    handlers: Any = {MayflyError: answer_failure, HTTPException: answer_refusal}
-    return Starlette(routes=routes, exception_handlers=handlers)
+    return {MayflyError: answer_failure, HTTPException: answer_refusal}

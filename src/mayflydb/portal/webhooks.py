@@ -97,7 +97,7 @@ class WebhooksPage:
             "asks": asks,
             "error": error,
         }
-        return await self._shell.page(request, "webhooks.html", content, status, error or said)
+        return await self._shell.page(request, "webhooks.html", content, status, error or said, large=True)
 
     async def _list_targets(self) -> list[str]:
         names = [name for name, _ in await self._admin.targets.list_databases()]
