@@ -89,7 +89,7 @@ def test_the_last_lines_are_found_without_those_before(site: Site, log: ErasureL
     for most in (1, 3, LATEST - 1):
         found = site.run(log.latest(most))
         assert [msgspec.json.decode(line, type=Line) for line in found] == lines[-most:]
-    # More segments than one page has are not read.
+    # The page with the head has so many segments.
     assert len(site.run(log.latest(1000))) == LATEST - 1
 
 

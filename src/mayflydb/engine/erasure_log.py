@@ -169,21 +169,18 @@ class ErasureLog:
         head = await self._head(container)
         if container is None or head is None:
             return []
-        found: list[Record] = []
-        # Numbers of changes have gaps: the farthest one from which a page leads to the head is looked for.
-        before, upto = -1, head[1].lsn - 1
-        while before + 1 < upto:
-            middle = (before + upto) // 2
+        # Numbers of changes have gaps. So the search goes back from the head in steps that double, until a page from there ends
+        # before the head; then it halves the last step.
+        before, upto, step = -1, head[1].lsn - 1, 2
+        lines: list[bytes] = []
+        while len(lines) < most and before + 1 < upto:
+            middle = max(upto - step, (before + upto) // 2)
             page = await self._store.read(Scan(container, b"", None, Order.CHANGED, Position(b"", middle), LATEST))
             if page and page[-1].key == _HEAD:
-                found, upto = page, middle
+                lines = [line for each in page if each.key != _HEAD for line in each.value.split(b"\n")]
+                upto, step = middle, 2 * step
             else:
                 before = middle
-        lines: list[bytes] = []
-        for segment in reversed(found):
-            if len(lines) >= most:
-                break
-            lines[:0] = [] if segment.key == _HEAD else segment.value.split(b"\n")
         return lines[-most:]
 
     async def secret(self) -> bytes | None:
