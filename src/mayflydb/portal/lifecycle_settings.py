@@ -71,6 +71,18 @@ def _read_guard(texts: Texts) -> dict[str, int] | str | None:
     return None if kind == "server" else kind
 
 
+def _write_cascades(cascades: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    # Children of a container that was dropped cannot be named, and leave the setting with the next change.
+    return {"cascade": ", ".join(f"{each['to']}={each['path']}" for each in cascades if each["to"] is not None)}
+
+
+def _read_cascades(texts: Texts) -> list[dict[str, str]]:
+    pairs = [each.strip().partition("=") for each in texts["cascade"].split(",") if each.strip()]
+    if not all(target and path for target, _, path in pairs):
+        raise BadRequest("Cascades: a container, =, and the path at which its records have the id.")
+    return [{"to": target.strip(), "path": path.strip()} for target, _, path in pairs]
+
+
 def _whole(text: str, what: str) -> int:
     stripped = text.strip()
     if not (stripped.isascii() and stripped.isdigit() and len(stripped) < 16):
@@ -110,6 +122,22 @@ SETTINGS: Final[Sequence[Setting]] = (
         "A read by key or by an index gives a record a new life, as a write does. Reads within this time count once.",
         "At most once in",
         "only writes do",
+    ),
+    duration(
+        "last_image",
+        "Last images",
+        "The version of a record that expires is kept for this time after its purge, for readers of its event: webhooks and the"
+        " stream have it as `image`.",
+        "Keep for",
+        "events have no image",
+    ),
+    Setting(
+        "cascade",
+        "Cascades",
+        "Records of other containers that have a record's id leave with it when it expires, theirs first.",
+        (FormField("cascade", "Children", after="as in cosmos:shop/lines=/orderId, with commas between; empty: none"),),
+        _write_cascades,
+        _read_cascades,
     ),
 )
 """All settings, in the order of the form."""
