@@ -10,6 +10,8 @@ import msgspec
 
 from mayflydb.admin import answers as a
 from mayflydb.admin import erasure_answers as ea
+from mayflydb.admin import hold_answers as ha
+from mayflydb.admin import hold_requests as hr
 from mayflydb.admin import lifecycle_answers as la
 from mayflydb.admin import requests as r
 from mayflydb.admin import webhook_answers as wa
@@ -18,6 +20,7 @@ from mayflydb.admin.clock_control import ClockControl
 from mayflydb.admin.erasure import ErasureReports
 from mayflydb.admin.events import EventStreams
 from mayflydb.admin.export_records import RecordExport
+from mayflydb.admin.holds import Holds
 from mayflydb.admin.import_records import RecordImport
 from mayflydb.admin.lifecycles import Lifecycles
 from mayflydb.admin.maintenance import Maintenance
@@ -101,6 +104,7 @@ class Admin:
     ) -> None:
         self.engine = engine
         self.targets = TargetResolver(engine, spaces)
+        engine.nodes.hold_filters.use({each.space: each for each in spaces})
         self.events = EventStreams(engine, self.targets, engine.quotas.get(EVENT_STREAMS, MAX_STREAMS))
         self.clock = ClockControl(
             engine, self.targets, time_travel, shared, host_clock, self.events.note, lambda: str(info(None)["storage"])
@@ -110,6 +114,7 @@ class Admin:
         self.pausing = Pausing(engine, self.targets)
         self.lifecycles = Lifecycles(engine, self.targets)
         self.webhooks = Webhooks(engine, self.targets, self.events, os.urandom)
+        self.holds = Holds(engine, self.targets)
         self.undeleting = Undeleting(engine, self.targets)
         self.erasure = ErasureReports(engine, self.targets)
         self.snapshots = SnapshotControl(engine, self.clock, self.events.note)
@@ -132,6 +137,7 @@ class Admin:
             *self._undelete_operations(),
             *self._erasure_operations(),
             *self._webhook_operations(),
+            *self._hold_operations(),
         )
 
     def _clock_operations(self) -> tuple[Operation, ...]:
@@ -509,6 +515,75 @@ class Admin:
                 r.WebhookName,
                 wa.RemovedWebhook,
                 lambda path: webhooks.remove(path.name),
+                example,
+            ),
+        )
+
+    def _hold_operations(self) -> tuple[Operation, ...]:
+        holds, example, words = self.holds, {"name": "case-7"}, {"why": "Order of the court", "by": "Ada"}
+        added = {"target": CONTAINER, **example, "where": 'c.userId = "u1"', **words, "matter": "7/2030"}
+        return (
+            Operation(
+                "GET",
+                "holds",
+                "Lists legal holds.",
+                hr.HoldListing,
+                ha.HoldList,
+                lambda query: holds.list_all(query.target),
+                {"target": CONTAINER},
+            ),
+            Operation(
+                "POST",
+                "holds",
+                "Adds a legal hold: from now on, records that match are preserved when they leave their container.",
+                hr.AddHold,
+                ha.AddedHold,
+                holds.add,
+                added,
+            ),
+            Operation(
+                "GET",
+                "hold-record",
+                "Reads a page of the record of additions and releases, which nothing removes.",
+                hr.HoldRecordPage,
+                ha.HoldRecord,
+                holds.read_record,
+                {"after": 0},
+            ),
+            Operation(
+                "GET",
+                "holds/{name}",
+                "Shows a hold, and how much it preserves.",
+                hr.HoldName,
+                ha.ShownHold,
+                lambda path: holds.show(path.name),
+                example,
+            ),
+            Operation(
+                "GET",
+                "holds/{name}/records",
+                "Reads a page of what a hold preserves.",
+                hr.PreservedPage,
+                ha.PreservedRecords,
+                holds.page,
+                {**example, "after": 0},
+            ),
+            Operation(
+                "POST",
+                "holds/{name}/release",
+                "Releases a hold: what no other hold preserves is removed, and expiries get their events.",
+                hr.ReleaseHold,
+                ha.HoldRelease,
+                holds.release,
+                {**example, **words},
+            ),
+            Operation(
+                "GET",
+                "holds/{name}/release",
+                "Tells how far a release is.",
+                hr.HoldName,
+                ha.HoldRelease,
+                lambda path: holds.show_release(path.name),
                 example,
             ),
         )
