@@ -38,7 +38,7 @@ def hold(site: Site, **more: Any) -> None:
 
 
 def held(site: Site) -> dict[str, list[dict[str, Any]]]:
-    return {name: site.server.held(f"{name}-h") for name in TARGETS}
+    return {name: site.server.read_held(f"{name}-h") for name in TARGETS}
 
 
 def release(site: Site) -> dict[str, int]:
@@ -164,7 +164,7 @@ def test_conditions_on_items(site: Site, where: str | None, matches: bool) -> No
     assert (counted["matching"], counted["exact"]) == (int(matches), True)
     site.server.add_hold(target, "case", where=where, why="a case", by="Ada")
     cases.delete_item("1", "1")
-    assert [each["record"] for each in site.server.held("case")] == [DOCUMENT] * matches
+    assert [each["record"] for each in site.server.read_held("case")] == [DOCUMENT] * matches
 
 
 MONGO_FILTERS = [
@@ -191,7 +191,7 @@ def test_filters_of_documents(site: Site, where: str | None, matches: bool) -> N
     assert (counted["matching"], counted["exact"]) == (int(matches), True)
     site.server.add_hold(target, "case", where=where, why="a case", by="Ada")
     cases.delete_one({"_id": 1})
-    assert [each["record"] for each in site.server.held("case")] == [{"_id": 1, **DOCUMENT}] * matches
+    assert [each["record"] for each in site.server.read_held("case")] == [{"_id": 1, **DOCUMENT}] * matches
 
 
 YDB_FILTERS = [
@@ -219,7 +219,7 @@ def test_predicates_on_rows(site: Site, where: str | None, matches: bool) -> Non
     site.server.add_hold(target, "case", where=where, why="a case", by="Ada")
     site.query("DELETE FROM cases WHERE id = 1")
     row = {"id": 1, "user": "u1", "n": 5, "at": "2030-01-01T00:00:00Z", "missing": None}
-    assert [each["record"] for each in site.server.held("case")] == [row] * matches
+    assert [each["record"] for each in site.server.read_held("case")] == [row] * matches
 
 
 REFUSED = [
@@ -317,7 +317,7 @@ def test_resets_and_restores_are_refused(site: Site, target: str | None) -> None
     hold(site)
     for path, body in (("reset", {"target": target}), ("snapshots/before/restore", {})):
         status, said = site.refuse(path, **body)
-        assert (status, "legal hold cosmos-h" in said, "hold release" in said or "holds/cosmos-h/release" in said) == (
+        assert (status, "legal hold cosmos-h" in said, "hold-release" in said) == (
             409, True, True,
         )  # fmt: skip
     release(site)

@@ -119,7 +119,7 @@ WORDS: Final[Mapping[str, Words]] = {
         "look at what is there before you ask again: stats(), clock.now()",
     ),
     "under-hold": Words(
-        "POST /_mayfly/holds/{name}/release, with who releases it and why",
+        "POST /_mayfly/hold-release, with who releases {name} and why",
         "mayfly hold release {name} --why TEXT --by WHO",
         "release_hold({name!r}, why=..., by=...)",
     ),

@@ -24,7 +24,7 @@ MOST_COUNTED: Final = 100_000
 """Preserved versions that one answer counts."""
 
 
-class Holds:
+class HoldControl:
     """The admin API's part in legal holds."""
 
     def __init__(self, engine: Engine, targets: TargetResolver) -> None:
@@ -77,7 +77,7 @@ class Holds:
         first: Instant | None = None
         last: Instant | None = None
         number = 0
-        async for each in self._engine.holds.preserved(container.node, hold):
+        async for each in self._engine.holds.read_versions(container.node, hold):
             if number == MOST_COUNTED:
                 last = None
                 break

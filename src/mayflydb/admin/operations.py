@@ -6,12 +6,8 @@ import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
-import msgspec
-
 from mayflydb.admin import answers as a
 from mayflydb.admin import erasure_answers as ea
-from mayflydb.admin import hold_answers as ha
-from mayflydb.admin import hold_requests as hr
 from mayflydb.admin import lifecycle_answers as la
 from mayflydb.admin import requests as r
 from mayflydb.admin import webhook_answers as wa
@@ -20,10 +16,12 @@ from mayflydb.admin.clock_control import ClockControl
 from mayflydb.admin.erasure import ErasureReports
 from mayflydb.admin.events import EventStreams
 from mayflydb.admin.export_records import RecordExport
-from mayflydb.admin.holds import Holds
+from mayflydb.admin.hold_operations import hold_operations
+from mayflydb.admin.holds import HoldControl
 from mayflydb.admin.import_records import RecordImport
 from mayflydb.admin.lifecycles import Lifecycles
 from mayflydb.admin.maintenance import Maintenance
+from mayflydb.admin.operation import CONTAINER, Operation
 from mayflydb.admin.pausing import Pausing
 from mayflydb.admin.reports import ExpiryReports
 from mayflydb.admin.resources import Resources
@@ -34,8 +32,6 @@ from mayflydb.admin.webhooks import Webhooks
 from mayflydb.admin.wires import Wires
 from mayflydb.clock import SystemClock
 from mayflydb.engine.engine import Engine
-
-Handler = Callable[[Any], Awaitable[dict[str, Any]]]
 
 RESOURCES: Final = {
     "databases": [
@@ -58,29 +54,6 @@ EVENT_STREAMS: Final = "event_streams"
 
 MAX_STREAMS: Final = 100
 """Streams of events, where nothing else is set."""
-
-CONTAINER: Final = "cosmos:shop/sessions"
-"""The container of examples."""
-
-
-class Operation(msgspec.Struct, frozen=True):
-    """One path below `/_mayfly`: its parameters, its answer, and the function that answers. Parameters are in the path where it
-    has a place for them, else in the body of POST, and in the query of other methods.
-
-    `uploads`: with a body of bytes the operation takes these. `file`: the query beside a body that is a file of records.
-
-    `summary`, `example`, parameters that it takes, and `answer`, or each of several, are for the description in `openapi.json`.
-    """
-
-    method: str
-    path: str
-    summary: str
-    parameters: type[msgspec.Struct]
-    answer: type[msgspec.Struct] | tuple[type[msgspec.Struct], ...]
-    handler: Handler
-    example: Mapping[str, Any] = {}
-    uploads: bool = False
-    file: type[msgspec.Struct] | None = None
 
 
 class Admin:
@@ -114,7 +87,7 @@ class Admin:
         self.pausing = Pausing(engine, self.targets)
         self.lifecycles = Lifecycles(engine, self.targets)
         self.webhooks = Webhooks(engine, self.targets, self.events, os.urandom)
-        self.holds = Holds(engine, self.targets)
+        self.holds = HoldControl(engine, self.targets)
         self.undeleting = Undeleting(engine, self.targets)
         self.erasure = ErasureReports(engine, self.targets)
         self.snapshots = SnapshotControl(engine, self.clock, self.events.note)
@@ -137,7 +110,7 @@ class Admin:
             *self._undelete_operations(),
             *self._erasure_operations(),
             *self._webhook_operations(),
-            *self._hold_operations(),
+            *hold_operations(self.holds),
         )
 
     def _clock_operations(self) -> tuple[Operation, ...]:
@@ -515,75 +488,6 @@ class Admin:
                 r.WebhookName,
                 wa.RemovedWebhook,
                 lambda path: webhooks.remove(path.name),
-                example,
-            ),
-        )
-
-    def _hold_operations(self) -> tuple[Operation, ...]:
-        holds, example, words = self.holds, {"name": "case-7"}, {"why": "Order of the court", "by": "Ada"}
-        added = {"target": CONTAINER, **example, "where": 'c.userId = "u1"', **words, "matter": "7/2030"}
-        return (
-            Operation(
-                "GET",
-                "holds",
-                "Lists legal holds.",
-                hr.HoldListing,
-                ha.HoldList,
-                lambda query: holds.list_all(query.target),
-                {"target": CONTAINER},
-            ),
-            Operation(
-                "POST",
-                "holds",
-                "Adds a legal hold: from now on, records that match are preserved when they leave their container.",
-                hr.AddHold,
-                ha.AddedHold,
-                holds.add,
-                added,
-            ),
-            Operation(
-                "GET",
-                "hold-record",
-                "Reads a page of the record of additions and releases, which nothing removes.",
-                hr.HoldRecordPage,
-                ha.HoldRecord,
-                holds.read_record,
-                {"after": 0},
-            ),
-            Operation(
-                "GET",
-                "holds/{name}",
-                "Shows a hold, and how much it preserves.",
-                hr.HoldName,
-                ha.ShownHold,
-                lambda path: holds.show(path.name),
-                example,
-            ),
-            Operation(
-                "GET",
-                "holds/{name}/records",
-                "Reads a page of what a hold preserves.",
-                hr.PreservedPage,
-                ha.PreservedRecords,
-                holds.page,
-                {**example, "after": 0},
-            ),
-            Operation(
-                "POST",
-                "holds/{name}/release",
-                "Releases a hold: what no other hold preserves is removed, and expiries get their events.",
-                hr.ReleaseHold,
-                ha.HoldRelease,
-                holds.release,
-                {**example, **words},
-            ),
-            Operation(
-                "GET",
-                "holds/{name}/release",
-                "Tells how far a release is.",
-                hr.HoldName,
-                ha.HoldRelease,
-                lambda path: holds.show_release(path.name),
                 example,
             ),
         )

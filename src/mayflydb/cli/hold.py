@@ -123,16 +123,16 @@ def _write_records(admin: AdminClient, name: str, out: TextIO, progress: Progres
 @click.pass_context
 def release(ctx: click.Context, name: str, why: str, by: str, yes: bool) -> None:
     """Release the hold NAME: what no other hold preserves is removed for good."""
-    admin, path = admin_client(ctx), f"holds/{quote(name, safe='')}"
-    found = admin.get(path)
+    admin = admin_client(ctx)
+    found = admin.get(f"holds/{quote(name, safe='')}")
     ask_to_confirm(
         f"Release {name} on {found['hold']['target']}, and remove the {found['preserved']} versions that it alone preserves?",
         yes=yes,
     )
     with ProgressLine(f"releasing {name}") as progress:
-        answer = admin.post(f"{path}/release", {"why": why, "by": by})
+        answer = admin.post("hold-release", {"name": name, "why": why, "by": by})
         while not answer["done"]:
             progress.update(answer["removed"])
             # The answer comes after a second, or at the end.
-            answer = admin.get(f"{path}/release")
+            answer = admin.get("hold-release", {"name": name})
     show(ctx, answer)

@@ -161,7 +161,7 @@ class AsyncAdminHandle:
         """
         return await self._controls.ask("POST", "holds", target=target, name=name, why=why, by=by, where=where, **more)
 
-    async def held(self, name: str) -> list[dict[str, Any]]:
+    async def read_held(self, name: str) -> list[dict[str, Any]]:
         """Return what a hold preserves, in the order in which it left its container. NotFound."""
         found: list[dict[str, Any]] = []
         last: int | None = 0
@@ -173,9 +173,9 @@ class AsyncAdminHandle:
 
     async def release_hold(self, name: str, *, why: str, by: str) -> int:
         """Release a hold, and return the number of versions that were removed with it. NotFound."""
-        answer = await self._controls.ask("POST", "holds/{name}/release", name=name, why=why, by=by)
+        answer = await self._controls.ask("POST", "hold-release", name=name, why=why, by=by)
         while not answer["done"]:
-            answer = await self._controls.ask("GET", "holds/{name}/release", name=name)
+            answer = await self._controls.ask("GET", "hold-release", name=name)
         return int(answer["removed"])
 
     async def add_webhook(self, name: str, url: str, **more: Any) -> dict[str, Any]:

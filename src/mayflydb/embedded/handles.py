@@ -188,7 +188,7 @@ class AdminHandle:
         """
         return self._controls.ask("POST", "holds", target=target, name=name, why=why, by=by, where=where, **more)
 
-    def held(self, name: str) -> list[dict[str, Any]]:
+    def read_held(self, name: str) -> list[dict[str, Any]]:
         """Return what a hold preserves, in the order in which it left its container. NotFound."""
         found: list[dict[str, Any]] = []
         last: int | None = 0
@@ -200,9 +200,9 @@ class AdminHandle:
 
     def release_hold(self, name: str, *, why: str, by: str) -> int:
         """Release a hold, and return the number of versions that were removed with it. NotFound."""
-        answer = self._controls.ask("POST", "holds/{name}/release", name=name, why=why, by=by)
+        answer = self._controls.ask("POST", "hold-release", name=name, why=why, by=by)
         while not answer["done"]:
-            answer = self._controls.ask("GET", "holds/{name}/release", name=name)
+            answer = self._controls.ask("GET", "hold-release", name=name)
         return int(answer["removed"])
 
     def add_webhook(self, name: str, url: str, **more: Any) -> dict[str, Any]:

@@ -198,8 +198,7 @@ class Engine:
         self.loop_watch, self.slow_log = LoopWatch(), SlowLog(monotonic_us, None)
         self.requests = RequestCounts(monotonic_us)
         self.disk, self._kept = disk, kept
-        self.meter, self.monitor = meter, monitor
-        self.time, self.reaper = time, reaper
+        self.meter, self.monitor, self.time, self.reaper = meter, monitor, time, reaper
         self.definitions = definitions
         self.companions = Companions(store)
         self.ordered_histories = OrderedHistories(store, nodes)

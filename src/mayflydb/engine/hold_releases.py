@@ -17,7 +17,7 @@ import msgspec
 
 from mayflydb.engine.catalog import Node, Nodes, catalogue, row_of
 from mayflydb.engine.hold_record import free_name, open_record
-from mayflydb.engine.preserved_versions import decode_preserved, page_of, remove_preserved
+from mayflydb.engine.preserved_versions import decode_hold_version, page_of, remove_preserved
 from mayflydb.expiry.legal_hold import MOST, LegalHold
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import Instant
@@ -37,8 +37,8 @@ PAUSE_SECONDS: Final = 1.0
 Now: TypeAlias = Callable[[], Awaitable[Instant]]
 
 
-class Progress(msgspec.Struct, frozen=True):
-    """How far a release is. `removed`: versions that this process removed; `expired`: those of them with an expiry event."""
+class ReleaseProgress(msgspec.Struct, frozen=True):
+    """The progress of a release. `removed`: versions that this process removed; `expired`: those of them with an expiry event."""
 
     removed: int = 0
     expired: int = 0
@@ -64,7 +64,7 @@ class HoldReleases:
         self._notify = notify
         self._batch = BATCH_SIZE if store.durable else INLINE_BATCH_SIZE
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._progress: dict[str, Progress] = {}
+        self._progress: dict[str, ReleaseProgress] = {}
         self._ending = asyncio.Event()
 
     def start(self, container: int, name: str) -> None:
@@ -74,7 +74,7 @@ class HoldReleases:
         # A process knows the last releases alone.
         while len(self._progress) >= MOST:
             self._progress.pop(next(iter(self._progress)))
-        self._progress[name] = Progress()
+        self._progress[name] = ReleaseProgress()
         task = asyncio.create_task(self._run(container, name), name=f"release of the hold {name}")
         self._tasks[name] = task
         task.add_done_callback(lambda _: self._tasks.pop(name, None))
@@ -86,7 +86,7 @@ class HoldReleases:
                 if hold.released is not None:
                     self.start(row.id, hold.name)
 
-    def progress(self, name: str) -> Progress | None:
+    def progress(self, name: str) -> ReleaseProgress | None:
         """Return how far the last release of a name in this process is; None: there was none."""
         return self._progress.get(name)
 
@@ -120,13 +120,13 @@ class HoldReleases:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(PAUSE_SECONDS):
                         await self._ending.wait()
-        known = self._progress.get(name, Progress())
+        known = self._progress.get(name, ReleaseProgress())
         self._progress[name] = msgspec.structs.replace(known, is_done=True)
         log.info("the hold %s is released, and %d versions are removed", name, known.removed)
 
     def _count(self, name: str, step: _Step) -> None:
-        known = self._progress.get(name, Progress())
-        self._progress[name] = Progress(known.removed + step.removed, known.expired + step.expired)
+        known = self._progress.get(name, ReleaseProgress())
+        self._progress[name] = ReleaseProgress(known.removed + step.removed, known.expired + step.expired)
         if step.expired:
             self._notify()
 
@@ -152,7 +152,7 @@ class HoldReleases:
         changes: list[Change] = []
         removed = expired = 0
         for stored in page:
-            preserved = decode_preserved(stored)
+            preserved = decode_hold_version(stored)
             if kept.isdisjoint(preserved.matches.holds):
                 changes += yield from remove_preserved(node, preserved, stored, now)
                 removed += 1

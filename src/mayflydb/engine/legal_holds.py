@@ -19,7 +19,7 @@ from mayflydb.engine.hold_counts import Matching, count_matching
 from mayflydb.engine.hold_filters import HoldLanguage
 from mayflydb.engine.hold_record import HoldLine, add_line, find_container, open_record, read_lines, take_name
 from mayflydb.engine.hold_releases import HoldReleases, Now, find_hold, put_holds
-from mayflydb.engine.preserved_versions import SPACE, PreservedVersion, decode_preserved, page_of
+from mayflydb.engine.preserved_versions import SPACE, PreservedVersion, decode_hold_version, page_of
 from mayflydb.expiry.legal_hold import MOST, LegalHold
 from mayflydb.model.errors import Conflict, NotFound
 from mayflydb.model.instant import Instant
@@ -57,9 +57,9 @@ class LegalHolds:
         home = container.definition.preserved
         if home is None:
             return []
-        return [decode_preserved(each) for each in await self._store.read(page_of(home, after, limit))]
+        return [decode_hold_version(each) for each in await self._store.read(page_of(home, after, limit))]
 
-    async def preserved(self, container: Node, hold: LegalHold) -> AsyncIterator[PreservedVersion]:
+    async def read_versions(self, container: Node, hold: LegalHold) -> AsyncIterator[PreservedVersion]:
         """Yield the versions that a hold preserves; others run between pages."""
         after = 0
         while page := await self.page(container, after, PAGE):

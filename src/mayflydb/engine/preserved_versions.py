@@ -68,7 +68,7 @@ def _encode(preserved: PreservedVersion) -> bytes:
     return len(header).to_bytes(4, "big") + header + encode_version(preserved.version)
 
 
-def decode_preserved(stored: Record) -> PreservedVersion:
+def decode_hold_version(stored: Record) -> PreservedVersion:
     """Return the version that a record of a container of preserved versions stands for."""
     start = 4 + int.from_bytes(stored.value[:4], "big")
     header = _decode_header(stored.value[4:start])
