@@ -114,6 +114,21 @@ def test_the_delete_of_a_partition_preserves(site: Site) -> None:
     assert [each["end"] for each in held(site)["cosmos"]] == ["deleted"]
 
 
+def test_what_a_capped_collection_has_no_room_for_is_preserved(site: Site) -> None:
+    capped = site.otps.database.create_collection("recent", capped=True, size=4096, max=2)
+    site.server.add_hold("mongo:app.recent", "case", why="a case", by="Ada")
+    for n in range(4):
+        capped.insert_one({"_id": n})
+    assert [each["record"]["_id"] for each in site.server.read_held("case")] == [0, 1]
+
+
+def test_a_view_is_not_held(site: Site) -> None:
+    site.otps.database.command("create", "shown", viewOn="otps")
+    site.query("CREATE VIEW shown WITH (security_invoker = TRUE) AS SELECT id FROM carts")
+    for target in ("mongo:app.shown", "ydb:/local/shown", "cosmos:shop"):
+        assert site.refuse("holds", target=target, name="h", why="a case", by="Ada")[0] == 400
+
+
 def test_transactions_and_bulk_writes_preserve(site: Site) -> None:
     hold(site)
     site.sessions.execute_item_batch([("delete", ("1",))], partition_key="1")

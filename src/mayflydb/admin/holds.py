@@ -14,7 +14,7 @@ from mayflydb.engine.hold_counts import Matching
 from mayflydb.engine.hold_record import HoldLine
 from mayflydb.engine.preserved_versions import PreservedVersion
 from mayflydb.expiry.legal_hold import LegalHold
-from mayflydb.model.errors import NotFound
+from mayflydb.model.errors import BadRequest, NotFound
 from mayflydb.model.instant import Instant
 
 PATIENCE_SECONDS: Final = 1.0
@@ -43,6 +43,8 @@ class HoldControl:
     async def add(self, wanted: AddHold) -> dict[str, Any]:
         """Add a hold, or count what it would match. BadRequest, Unsupported: the filter; Conflict, NotFound."""
         container = await self._targets.resolve_container(wanted.target)
+        if not container.front_end.is_listed(container.database, container.node):
+            raise BadRequest(f"{wanted.target} has no records of its own", hint="hold what it reads")
         now = await self._engine.now()
         hold = LegalHold(
             0,

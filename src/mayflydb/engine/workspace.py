@@ -96,7 +96,8 @@ class Workspace:
         self.rules = container.rules
         self.schedule = definition.schedule
         self._history = bool(definition.history)
-        self._keeper = Keeper(container, filters) if filters is not None and container.expires_by_record else None
+        keeps = filters is not None and (definition.holds or definition.lifecycle.keeps_versions)
+        self._keeper = Keeper(container, filters) if keeps and filters is not None else None
         self._indexes: list[Index] = []
         self._exclusive: Set[int] = frozenset()
         if definition.indexes:
