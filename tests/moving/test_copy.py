@@ -19,9 +19,12 @@ from mayflydb.engine.commands import Command, Draft, Mode
 from mayflydb.engine.history import HistoryLost
 from mayflydb.engine.open import open_engine
 from mayflydb.engine.timekeeper import MARK
+from mayflydb.expiry.legal_hold import LegalHold
+from mayflydb.expiry.rules import default_rule
+from mayflydb.expiry.sweep import PurgeRequest
 from mayflydb.model.errors import Conflict, Corrupt, NotFound, WriteConflict
-from mayflydb.model.instant import HOUR
-from mayflydb.model.record import Expiry, Kind
+from mayflydb.model.instant import HOUR, SECOND
+from mayflydb.model.record import Expiry, Kind, Record
 from mayflydb.moving.copy import UNFINISHED, CopyResult, copy, find_last_seq, is_unfinished
 from mayflydb.moving.source import StoreSource
 from mayflydb.store.interface import (
@@ -30,6 +33,7 @@ from mayflydb.store.interface import (
     Decision,
     Delete,
     DropRow,
+    Expiries,
     NamedNumber,
     Put,
     PutRow,
@@ -58,6 +62,16 @@ async def filled(seed: int = 1, records: int = 60) -> Store:
     store = Contract(ReferenceStore())
     await fill(store, seed, records)
     return store
+
+
+class NoFilters:
+    """The language of holds that have none."""
+
+    def record_reader(self, container: object) -> Callable[[Record], Any]:
+        return lambda record: record
+
+    def compile_condition(self, container: object, text: str) -> Callable[[Any], bool]:
+        raise AssertionError("a hold without a filter compiles none")
 
 
 class Interrupted(Exception):
@@ -367,3 +381,31 @@ def test_a_history_stays_behind_and_a_new_one_begins(run: Run) -> None:
         await target.close()
 
     run(check())
+
+
+def test_holds_and_what_they_preserve_are_copied(run: Run) -> None:
+    async def work() -> None:
+        source, target, clock = ReferenceStore(), ReferenceStore(), VirtualClock(HOUR)
+        engine = await open_engine(source, clock)
+        space = await engine.definitions.space("site", HOUR)
+        container = (await engine.definitions.create(space.id, "c", Definition({}, HOUR, rules=(default_rule(1),)))).id
+        await engine.write(container, Command(Mode.CREATE, b"p", b"k", Draft(b"v")), HOUR)
+        await engine.holds.add(container, "site:c", LegalHold(0, "h", "site", "a case", "Ada", HOUR))
+        # Filters need no language where there is none.
+        engine.nodes.hold_filters.use({"site": NoFilters()})
+        clock.set(2 * HOUR)
+        await engine.reaper.sweep_due(PurgeRequest(2 * HOUR, 2 * HOUR, "sweep"))
+        await move(source, target)
+        there = await open_engine(target, VirtualClock(3 * HOUR))
+        for each in (engine, there):
+            node, hold = await each.holds.find("h")
+            (kept,) = await each.holds.page(node, 0, 10)
+            assert (hold.by, kept.version.record.value) == ("Ada", b"v")
+        await there.holds.release("h", "site:c", "over", "Bob", 3 * HOUR)
+        await there.holds.releases.wait("h", None)
+        (event,) = await target.read(Expiries(container, 0, 10))
+        assert (event.deadline, event.purged) == (HOUR + SECOND, 3 * HOUR)
+        for each in (engine, there):
+            each.evaluators.close()
+
+    run(work())

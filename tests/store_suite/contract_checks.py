@@ -385,7 +385,11 @@ class Changes:
         assert not known or before == record, f"{change}: there is {before}"
         if event is None:
             return
-        assert event.container == change.container, f"{change}"
+        if event.container != change.container:
+            # The record stands for a version that left the other container.
+            yield interface.LoadRow(event.container)
+            assert event.lsn > event.version, f"{change}"
+            return
         assert (event.partition, event.key, event.version) == (record.partition, record.key, record.lsn), f"{change}"
         assert event.anchor in (record.anchor, *(date for _, date in record.dates)), f"{change}"
         assert event.override == record.override, f"{change}"

@@ -118,6 +118,11 @@ WORDS: Final[Mapping[str, Words]] = {
         "look at what is there before you ask again: mayfly status, mayfly clock show",
         "look at what is there before you ask again: stats(), clock.now()",
     ),
+    "under-hold": Words(
+        "POST /_mayfly/hold-release, with who releases {name} and why",
+        "mayfly hold release {name} --why TEXT --by WHO",
+        "release_hold({name!r}, why=..., by=...)",
+    ),
     "token": Words(
         "send the token that the server's log tells the place of: Authorization: Bearer ...",
         "mayfly --token-file PATH; the server's log tells the place of the token",

@@ -56,11 +56,15 @@ class Maintenance:
         return answer | ({"paused": paused} if paused else {}) | ({"held": held} if held else {})
 
     async def reset(self, target: str | None = None, keep_clock: bool = False) -> dict[str, Any]:
-        """Delete everything, or one target, and return the counts. Without a target a virtual clock returns to its start."""
+        """Delete everything, or one target, and return the counts. Without a target a virtual clock returns to its start.
+
+        Held: a legal hold keeps some of it.
+        """
         self._clock.check_allowed("reset")
         containers = await self._targets.list_containers(target)
         records = [(await self._reports.totals(container)).records for container in containers]
         if target is None:
+            await self._engine.holds.refuse_reset()
             databases = len(await self._targets.list_databases())
             await self._engine.reset()
             if keep_clock:

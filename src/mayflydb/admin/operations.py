@@ -7,8 +7,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-import msgspec
-
 from mayflydb.admin import answers as a
 from mayflydb.admin import erasure_answers as ea
 from mayflydb.admin import lifecycle_answers as la
@@ -19,9 +17,12 @@ from mayflydb.admin.clock_control import ClockControl
 from mayflydb.admin.erasure import ErasureReports
 from mayflydb.admin.events import EventStreams
 from mayflydb.admin.export_records import RecordExport
+from mayflydb.admin.hold_operations import hold_operations
+from mayflydb.admin.holds import HoldControl
 from mayflydb.admin.import_records import RecordImport
 from mayflydb.admin.lifecycles import Lifecycles
 from mayflydb.admin.maintenance import Maintenance
+from mayflydb.admin.operation import CONTAINER, Operation
 from mayflydb.admin.pausing import Pausing
 from mayflydb.admin.reports import ExpiryReports
 from mayflydb.admin.resources import Resources
@@ -32,8 +33,6 @@ from mayflydb.admin.webhooks import Webhooks
 from mayflydb.admin.wires import Wires
 from mayflydb.clock import SystemClock
 from mayflydb.engine.engine import Engine
-
-Handler = Callable[[Any], Awaitable[dict[str, Any]]]
 
 RESOURCES: Final = {
     "databases": [
@@ -56,29 +55,6 @@ EVENT_STREAMS: Final = "event_streams"
 
 MAX_STREAMS: Final = 100
 """Streams of events, where nothing else is set."""
-
-CONTAINER: Final = "cosmos:shop/sessions"
-"""The container of examples."""
-
-
-class Operation(msgspec.Struct, frozen=True):
-    """One path below `/_mayfly`: its parameters, its answer, and the function that answers. Parameters are in the path where it
-    has a place for them, else in the body of POST, and in the query of other methods.
-
-    `uploads`: with a body of bytes the operation takes these. `file`: the query beside a body that is a file of records.
-
-    `summary`, `example`, parameters that it takes, and `answer`, or each of several, are for the description in `openapi.json`.
-    """
-
-    method: str
-    path: str
-    summary: str
-    parameters: type[msgspec.Struct]
-    answer: type[msgspec.Struct] | tuple[type[msgspec.Struct], ...]
-    handler: Handler
-    example: Mapping[str, Any] = {}
-    uploads: bool = False
-    file: type[msgspec.Struct] | None = None
 
 
 class Admin:
@@ -104,6 +80,7 @@ class Admin:
         self.targets = TargetResolver(engine, spaces)
         # Front ends load the modules behind their references on first use.
         engine.reaper.refer({each.space: partial(getattr, each, "references") for each in spaces})
+        engine.nodes.hold_filters.use({each.space: each for each in spaces})
         self.events = EventStreams(engine, self.targets, engine.quotas.get(EVENT_STREAMS, MAX_STREAMS))
         self.clock = ClockControl(
             engine, self.targets, time_travel, shared, host_clock, self.events.note, lambda: str(info(None)["storage"])
@@ -113,6 +90,7 @@ class Admin:
         self.pausing = Pausing(engine, self.targets)
         self.lifecycles = Lifecycles(engine, self.targets)
         self.webhooks = Webhooks(engine, self.targets, self.events, os.urandom)
+        self.holds = HoldControl(engine, self.targets)
         self.undeleting = Undeleting(engine, self.targets)
         self.erasure = ErasureReports(engine, self.targets)
         self.snapshots = SnapshotControl(engine, self.clock, self.events.note)
@@ -135,6 +113,7 @@ class Admin:
             *self._undelete_operations(),
             *self._erasure_operations(),
             *self._webhook_operations(),
+            *hold_operations(self.holds),
         )
 
     def _clock_operations(self) -> tuple[Operation, ...]:

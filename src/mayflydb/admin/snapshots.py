@@ -63,9 +63,11 @@ class SnapshotControl:
     async def restore(self, name: str) -> dict[str, Any]:
         """Replace everything by a snapshot. A virtual clock returns to its instant; a real one goes on.
 
-        Forbidden where the clock may not be moved; Conflict for a snapshot from the future of a real clock.
+        Forbidden where the clock may not be moved; Conflict for a snapshot from the future of a real clock; Held while a legal
+        hold keeps what is there now.
         """
         self._clock.check_allowed("restored")
+        await self._engine.holds.refuse_reset()
         # A client that leaves does not interrupt it between the content and the clock.
         await self._finish(self._restore(name))
         return {**await self._clock.show(), "restored": name}
@@ -121,6 +123,7 @@ class SnapshotControl:
             facts = _facts_of(await snapshots.find(name))
             real = await self._clock.check_restore(facts.clock)
             await self._engine.restore(name, real, lambda: self._clock.return_to(facts.clock))
+            await self._engine.holds.releases.resume()
             await self._note("reset", f"snapshot {name}")
         self._engine.reaper.wake()
 

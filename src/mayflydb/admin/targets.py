@@ -85,6 +85,12 @@ class Targets(Protocol):
     def decode_record(self, container: Node, record: Record) -> Mapping[str, Any] | msgspec.Raw:
         """Return the content of a record as JSON, without what the service adds on the way out."""
 
+    def record_reader(self, container: Node) -> Callable[[Record], Any]:
+        """Return the function that decodes a stored record for the filters of holds."""
+
+    def compile_condition(self, container: Node, text: str) -> Callable[[Any], bool]:
+        """Compile the filter of a hold. BadRequest for a wrong text; Unsupported for what no filter has, by name."""
+
     def drop_event(self, node: Node) -> bytes:
         """Return the event that ends the history of a dropped database or container; empty for protocols without one."""
 

@@ -153,6 +153,31 @@ class AsyncAdminHandle:
             answer = await self._controls.ask("GET", "undelete", target=target)
         return int(answer["undeleted"])
 
+    async def add_hold(
+        self, target: str, name: str, *, why: str, by: str, where: str | None = None, **more: Any
+    ) -> dict[str, Any]:
+        """Preserve what leaves a container and matches, until the hold is released. `more`: the admin API's `matter`, `versions`
+        and `dry_run`.
+        """
+        return await self._controls.ask("POST", "holds", target=target, name=name, why=why, by=by, where=where, **more)
+
+    async def read_held(self, name: str) -> list[dict[str, Any]]:
+        """Return what a hold preserves, in the order in which it left its container. NotFound."""
+        found: list[dict[str, Any]] = []
+        last: int | None = 0
+        while last is not None:
+            page = await self._controls.ask("GET", "holds/{name}/records", name=name, after=last)
+            found += questions.plain(page["records"])
+            last = page["last"]
+        return found
+
+    async def release_hold(self, name: str, *, why: str, by: str) -> int:
+        """Release a hold, and return the number of versions that were removed with it. NotFound."""
+        answer = await self._controls.ask("POST", "hold-release", name=name, why=why, by=by)
+        while not answer["done"]:
+            answer = await self._controls.ask("GET", "hold-release", name=name)
+        return int(answer["removed"])
+
     async def add_webhook(self, name: str, url: str, **more: Any) -> dict[str, Any]:
         """Post expiries from now on to an address; the answer has the `secret` of signatures.
 

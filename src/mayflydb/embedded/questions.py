@@ -92,3 +92,9 @@ def pieces_of(sources: tuple[Source, ...]) -> Iterator[dict[str, Any]]:
         for document in documents:
             for piece in resources.pieces(document):
                 yield msgspec.to_builtins(piece)
+
+
+def plain(records: list[Any]) -> list[dict[str, Any]]:
+    """Return records of an answer as plain values. In the process of the server they may have parts that are encoded already."""
+    found: list[dict[str, Any]] = msgspec.json.decode(msgspec.json.encode(records))
+    return found

@@ -230,7 +230,7 @@ class Build:
         for seq, record in sorted(candidates.items()):
             for each in owned.get(seq) or self._entries_of(record):
                 sharers[each].append(record)
-        space = Workspace(node, now, retires=True)
+        space = Workspace(node, now, filters=self._nodes.hold_filters)
         purged: set[int] = set()
         for each in unique_entries:
             visible = [record for record in sharers[each] if visible_at(record, node.rules, now)]

@@ -101,8 +101,10 @@ class ChildRemoval:
         return is_clear
 
     def _may_remove(self, child: Node) -> bool:
-        """Return whether the purges of a container are neither paused nor held."""
+        """Return whether the purges of a container are neither paused nor held, and the filters of its legal holds known."""
         definition = child.definition
+        if definition.holds and not self._nodes.hold_filters.knows(definition.holds):
+            return False
         return definition.paused is None and definition.held is None and definition.undelete is None
 
     def _find_locked(self, container: int) -> Generator[Read[Any], Any, Set[Identity] | None]:

@@ -12,8 +12,10 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from mayflydb.engine.hold_filters import HoldFilters
 from mayflydb.expiry.as_of import rules_as_of
 from mayflydb.expiry.guard import HeldPurge
+from mayflydb.expiry.legal_hold import LegalHold
 from mayflydb.expiry.lifecycle import Lifecycle
 from mayflydb.expiry.passes import Schedule
 from mayflydb.expiry.rules import Rule, with_grace
@@ -103,7 +105,8 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     with `passes`; None: those of the monitor. `run`: the last pass that erased records, or was made on demand. `lifecycle`:
     settings beyond the protocol's. `held`: the purge that the guard holds; `confirmed`: the instant of the last confirmation.
     `undelete`: the undelete that is under way, during which nothing is purged. `retired`: the container of the versions that are
-    kept after they have ended; None: there never was one.
+    kept after they have ended; None: there never was one. `holds`: the legal holds, released ones until what they preserved is
+    removed. `preserved`: the container of what they preserved; None: there never was a hold.
     """
 
     body: Mapping[str, Any]
@@ -127,6 +130,8 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     undelete: Undelete | None = None
     confirmed: Instant | None = None
     retired: int | None = None
+    holds: tuple[LegalHold, ...] = ()
+    preserved: int | None = None
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -150,7 +155,7 @@ class Node(msgspec.Struct, frozen=True):
     def expires_by_record(self) -> bool:
         """Return whether something happens to each record that expires, so that purges read the records."""
         lifecycle = self.definition.lifecycle
-        return lifecycle.keeps_versions or bool(lifecycle.cascade)
+        return bool(self.definition.holds) or lifecycle.keeps_versions or bool(lifecycle.cascade)
 
     @property
     def body(self) -> Mapping[str, Any]:
@@ -197,6 +202,8 @@ class Nodes:
     """Decoded rows, cached while definition, name and parent stay the same."""
 
     def __init__(self) -> None:
+        self.hold_filters = HoldFilters[Node]()
+        """The filters of legal holds, which every transaction over these rows asks."""
         self._nodes: dict[int, tuple[bytes, Node]] = {}
         self._older: dict[int, tuple[bytes, Node]] = {}
 

@@ -7,6 +7,9 @@ from typing import Any
 
 from mayflydb.engine.catalog import ROOT, Definition, Node, Nodes, is_of_companions, row_of
 from mayflydb.engine.reads import Steps
+from mayflydb.model.errors import Held
+from mayflydb.model.hints import Hint
+from mayflydb.model.instant import Instant
 from mayflydb.store.interface import Change, ChildRows, DropRow, FindRow, LoadRow, NewId, PutRow, ask
 
 
@@ -44,10 +47,41 @@ class CatalogTransaction:
         self.changes.append(PutRow(row_of(node)))
 
     def drop(self, id: int) -> Steps[None]:
-        """Remove a node, all nodes below it, and their companions."""
+        """Remove a node, all nodes below it, and their companions. Held if one of them is under a hold."""
         gone = yield from below(id)
+        yield from check_not_held(self._nodes, gone)
         # Children come before their parents, so that no row is ever without the row above it.
         self.changes += map(DropRow, [*gone, *(yield from companions_of(gone))])
+
+
+def open_container(path: Sequence[str], now: Instant, changes: list[Change]) -> Generator[Any, Any, int]:
+    """Return the node at a path of names. `changes`: gets the rows that are missing."""
+    parent = ROOT
+    for name in path:
+        row = None if changes else (yield from ask(FindRow(parent, name)))
+        if row is None:
+            node = Node((yield from ask(NewId())), parent, name, Definition({}, now))
+            changes.append(PutRow(row_of(node)))
+            parent = node.id
+        else:
+            parent = row.id
+    return parent
+
+
+def check_not_held(nodes: Nodes, gone: Sequence[int]) -> Generator[Any, Any, None]:
+    """Raise Held if one of these nodes, which are to be dropped, is under a hold or still has what one preserved."""
+    for id in gone:
+        row = yield from ask(LoadRow(id))
+        if row is not None and (holds := nodes.of(row).definition.holds):
+            raise refuse_removal(row.name, holds[0].name)
+
+
+def refuse_removal(what: str, hold: str) -> Held:
+    """Return the refusal of removing what a hold keeps."""
+    return Held(
+        f"{what} is under the legal hold {hold}, which has to be released first",
+        hint=Hint("under-hold", {"name": hold}),
+    )
 
 
 def below(id: int) -> Generator[Any, Any, list[int]]:

@@ -19,7 +19,7 @@ from mayflydb.engine.catalog import (
     Paused,
     row_of,
 )
-from mayflydb.engine.catalog_changes import CatalogTransaction, below, companions_of
+from mayflydb.engine.catalog_changes import CatalogTransaction, below, check_not_held, companions_of
 from mayflydb.engine.ordered_histories import NoteOf, begin_history, build_note, is_ordered, keep_histories
 from mayflydb.engine.reads import Steps
 from mayflydb.engine.retired_versions import change_lifecycle
@@ -171,8 +171,8 @@ class Definitions:
     ) -> Node:
         """Change a node's name, and possibly its parent; `replacing`: drop the node that has the name now.
 
-        Conflict if another node has the name, NotFound if the node is gone, OwnerNotFound if the parent is. `note_of`: the
-        lines that the ordered histories of both nodes get, at `now`.
+        Conflict if another node has the name, Held if the dropped one is under a hold, NotFound if the node is gone,
+        OwnerNotFound if the parent is. `note_of`: the lines that the ordered histories of both nodes get, at `now`.
         """
 
         def decide() -> Decision[tuple[Node, list[int]]]:
@@ -185,6 +185,7 @@ class Definitions:
             if other is not None and other.id not in (id, replacing):
                 raise Conflict(NAME_TAKEN)
             gone = [] if other is None or other.id == id else (yield from below(other.id))
+            yield from check_not_held(self._nodes, gone)
             before = self._nodes.of(row)
             node = msgspec.structs.replace(before, parent=parent, name=name)
             notes: tuple[Change, ...] = ()
@@ -211,7 +212,7 @@ class Definitions:
         unless: Callable[[Node], bool] = lambda node: False,
     ) -> None:
         """Remove a node, all nodes below it, and their companions; its records are unreachable at once. NotFound if the node
-        is gone.
+        is gone, Held if one of them is under a hold.
 
         `only_empty`: keep a node that has nodes below it, an ordered history, or for which `unless` is true. `note_of`: the
         last line, at `now`, of each ordered history that ends; a history is kept as long as its lines.
@@ -225,6 +226,7 @@ class Definitions:
             if only_empty and (is_ordered(node) or unless(node) or (yield from ask(ChildRows(id)))):
                 return Outcome((), [])
             gone = yield from below(id)
+            yield from check_not_held(self._nodes, gone)
             notes: tuple[Change, ...] = ()
             if note_of is not None:
                 notes = yield from keep_histories(self._nodes, gone, note_of, now)

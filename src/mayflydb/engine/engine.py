@@ -22,6 +22,7 @@ from mayflydb.engine.erasure_log import ErasureLog
 from mayflydb.engine.expiry_counts import ExpiryCounts
 from mayflydb.engine.history import versions
 from mayflydb.engine.indexes import Indexes
+from mayflydb.engine.legal_holds import LegalHolds
 from mayflydb.engine.locks import TAKEN, Locked, LockHolder, LockWaits
 from mayflydb.engine.meter import Meter
 from mayflydb.engine.monitor import Monitor
@@ -197,8 +198,7 @@ class Engine:
         self.loop_watch, self.slow_log = LoopWatch(), SlowLog(monotonic_us, None)
         self.requests = RequestCounts(monotonic_us)
         self.disk, self._kept = disk, kept
-        self.meter, self.monitor = meter, monitor
-        self.time, self.reaper = time, reaper
+        self.meter, self.monitor, self.time, self.reaper = meter, monitor, time, reaper
         self.definitions = definitions
         self.companions = Companions(store)
         self.ordered_histories = OrderedHistories(store, nodes)
@@ -210,6 +210,7 @@ class Engine:
         )
         self.dates = DateIndexes(store, nodes, reaper.invalidate, self._begin_build)
         self.undeletes = Undeletes(store, nodes, definitions, self.transact, self.now)
+        self.holds = LegalHolds(store, nodes, self.now, reaper.notifier.notify)
         self.nodes = nodes
         self.version_cache = reaper.version_cache
         self.version_cache.max_bytes = self.transaction_bytes.limit // 2
@@ -504,7 +505,7 @@ class Engine:
         row: CatalogRow | None = yield LoadRow(container)
         if row is None:
             raise OwnerNotFound(OWNER_MISSING)
-        space = Workspace(self.nodes.of(row), now, None, self.locks, holder, True)
+        space = Workspace(self.nodes.of(row), now, None, self.locks, holder, self.nodes.hold_filters)
         written = yield from space.run(command)
         if space.replaced:
             self.version_cache.note(container, space.replaced)

@@ -14,7 +14,8 @@ from typing import Final
 
 import msgspec
 
-from mayflydb.engine.catalog import ROOT, Definition, Node, Nodes, row_of
+from mayflydb.engine.catalog import ROOT, Nodes
+from mayflydb.engine.catalog_changes import open_container
 from mayflydb.engine.commands import Command, Draft, Mode
 from mayflydb.engine.expiry_events import TRIMMED
 from mayflydb.engine.ordered_histories import ChangeNotifier
@@ -30,14 +31,11 @@ from mayflydb.store.interface import (
     Change,
     Decision,
     Expiries,
-    FindRow,
     Get,
     LastExpiry,
     LoadRow,
     NamedNumber,
-    NewId,
     Outcome,
-    PutRow,
     Scan,
     SetNumber,
     Store,
@@ -291,16 +289,9 @@ class ErasureLog:
         now = await self._time.now()
 
         def decide() -> Decision[int]:
-            parent, changes = ROOT, list[Change]()
-            for name in (SPACE, CONTAINER):
-                row = None if changes else (yield from ask(FindRow(parent, name)))
-                if row is None:
-                    node = Node((yield from ask(NewId())), parent, name, Definition({}, now))
-                    changes.append(PutRow(row_of(node)))
-                    parent = node.id
-                else:
-                    parent = row.id
-            return Outcome(tuple(changes), parent)
+            changes: list[Change] = []
+            container = yield from open_container((SPACE, CONTAINER), now, changes)
+            return Outcome(tuple(changes), container)
 
         return (await self._store.write(decide)).reply
 

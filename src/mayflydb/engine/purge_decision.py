@@ -74,7 +74,7 @@ def purge_due(
     if row is None:
         return Outcome((), NOTHING)
     node = nodes.of(row)
-    if not _may_purge(node, request) or (rules is not None and node.rules != rules):
+    if not _may_purge(nodes, node, request) or (rules is not None and node.rules != rules):
         return Outcome((), NOTHING)
     waits = schedule is not None and not request.overrides_pass(node.definition.schedule is not None)
     held = (yield from ask(HeldRecords(container, purging=True))) if shared else ()
@@ -100,9 +100,11 @@ def purge_due(
     return Outcome(purges, SweepReply(ends))
 
 
-def _may_purge(node: Node, request: PurgeRequest) -> bool:
+def _may_purge(nodes: Nodes, node: Node, request: PurgeRequest) -> bool:
     """Return whether the container lets a purge in: it may have been paused or held since it was chosen."""
     definition = node.definition
+    if definition.holds and not nodes.hold_filters.knows(definition.holds):
+        return False
     if definition.paused and (definition.paused != "purge" or request.override != "demanded"):
         return False
     return definition.held is None and definition.undelete is None

@@ -13,7 +13,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from mayflydb.engine.catalog import NODE_MISSING, ROOT, Definition, Node, Nodes, row_of
+from mayflydb.engine.catalog import NODE_MISSING, ROOT, Node, Nodes, row_of
+from mayflydb.engine.catalog_changes import open_container
 from mayflydb.expiry.deadline import has_passed
 from mayflydb.expiry.lifecycle import Lifecycle
 from mayflydb.model.errors import NotFound
@@ -29,7 +30,6 @@ from mayflydb.store.interface import (
     FindRow,
     Get,
     LoadRow,
-    NewId,
     Outcome,
     Put,
     PutRow,
@@ -81,7 +81,8 @@ def key_of(until: int) -> bytes:
     return until.to_bytes(8, "big")
 
 
-def _encode(retired: RetiredVersion) -> bytes:
+def encode_version(retired: RetiredVersion) -> bytes:
+    """Return the value of the record that stands for a version in a container of ended ones."""
     # length of the header (4 bytes) | header | value
     record = retired.record
     header = _encode_header(
@@ -130,7 +131,7 @@ def retire(home: int, retired: RetiredVersion) -> Generator[Read[Any], Any, Chan
     """Return the change that keeps a version that ends in this transaction. `home`: the container of retired versions."""
     lsn, seq = yield from ask(Allocate(home, seq=True))
     partition, key = retired.record.partition, key_of(retired.until)
-    stored = Record(partition, key, _encode(retired), retired.ended, None, None, lsn, seq)
+    stored = Record(partition, key, encode_version(retired), retired.ended, None, None, lsn, seq)
     return Put(home, stored, True, ())
 
 
@@ -148,25 +149,11 @@ def change_lifecycle(
     changes: list[Change] = []
     retired = node.definition.retired
     if retired is None and lifecycle.keeps_versions:
-        retired = yield from _open(container, now, changes)
+        retired = yield from open_container((SPACE, str(container)), now, changes)
     definition = msgspec.structs.replace(node.definition, lifecycle=lifecycle, retired=retired)
     node = msgspec.structs.replace(node, definition=definition)
     changes.append(PutRow(row_of(node)))
     return Outcome(tuple(changes), node)
-
-
-def _open(owner: int, now: Instant, changes: list[Change]) -> Generator[Read[Any], Any, int]:
-    """Return the container of retired versions of an owner, created if it is missing."""
-    parent = ROOT
-    for name in (SPACE, str(owner)):
-        row = None if changes else (yield from ask(FindRow(parent, name)))
-        if row is None:
-            node = Node((yield from ask(NewId())), parent, name, Definition({}, now))
-            changes.append(PutRow(row_of(node)))
-            parent = node.id
-        else:
-            parent = row.id
-    return parent
 
 
 # --- reading and forgetting ----------------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ class WriteTransaction:
             if row is None:
                 raise OwnerNotFound(OWNER_MISSING)
             space = self._spaces[container] = Workspace(
-                self._nodes.of(row), self.now, self._stamps, self._locks, self._holder, retires=True
+                self._nodes.of(row), self.now, self._stamps, self._locks, self._holder, self._nodes.hold_filters
             )
             # Before the first allocation here: read sets are checked against the commits of others alone.
             self._lsns[container] = row.lsn

@@ -10,8 +10,10 @@ import msgspec
 
 from mayflydb.engine.catalog import Index, Node, row_of, with_several
 from mayflydb.engine.commands import Command, Draft, Mode, Written
+from mayflydb.engine.hold_filters import NO_MATCHES, HoldFilters, Matches
 from mayflydb.engine.locks import Locked, LockHolder, Locks
 from mayflydb.engine.ordered_histories import next_stamp
+from mayflydb.engine.preserved_versions import Keeper
 from mayflydb.engine.reads import Steps
 from mayflydb.engine.record_decisions import (
     build_record,
@@ -24,7 +26,7 @@ from mayflydb.engine.record_decisions import (
     resolve_draft,
     split_holders,
 )
-from mayflydb.engine.retired_versions import End, RetiredVersion, retention_of, retire
+from mayflydb.engine.retired_versions import End, RetiredVersion
 from mayflydb.engine.version_cache import Replaced
 from mayflydb.expiry.deadline import visible_at
 from mayflydb.expiry.rules import Rule
@@ -69,8 +71,8 @@ class Workspace:
     """Runs commands one after the other against a container, at one instant, under its rules in the transaction."""
 
     __slots__ = (
-        "_container", "_definition", "_entries", "_exclusive", "_history", "_holder", "_indexes", "_locks", "_node", "_now",
-        "_records", "_retired", "_stamps", "changes", "replaced", "rules", "schedule",
+        "_container", "_definition", "_entries", "_exclusive", "_history", "_holder", "_indexes", "_keeper", "_locks", "_node",
+        "_now", "_records", "_stamps", "changes", "replaced", "rules", "schedule",
     )  # fmt: skip
 
     def __init__(
@@ -80,11 +82,11 @@ class Workspace:
         stamps: dict[int, bytes] | None = None,
         locks: Locks | None = None,
         holder: LockHolder | None = None,
-        retires: bool = False,
+        filters: HoldFilters[Node] | None = None,
     ) -> None:
         """`stamps`: the last stamps of the transaction, over all its containers. `locks`: records locked by others than
-        `holder` cannot be written; expiry of records locked by `holder` is judged at its own instant. `retires`: versions that
-        end are kept as the lifecycle says; False where the changes are not those that will be committed.
+        `holder` cannot be written; expiry of records locked by `holder` is judged at its own instant. `filters`: those of
+        legal holds, for versions that end; None where the changes are not those that will be committed, and nothing is kept.
         """
         self._stamps = {} if stamps is None else stamps
         self._locks = locks
@@ -95,7 +97,8 @@ class Workspace:
         self.rules = container.rules
         self.schedule = definition.schedule
         self._history = bool(definition.history)
-        self._retired = definition.retired if retires and definition.lifecycle.keeps_versions else None
+        keeps = filters is not None and (definition.holds or definition.lifecycle.keeps_versions)
+        self._keeper = Keeper(container, filters) if keeps and filters is not None else None
         self._indexes: list[Index] = []
         self._exclusive: Set[int] = frozenset()
         if definition.indexes:
@@ -174,8 +177,8 @@ class Workspace:
                 self.changes.append(Delete(container, visible))
                 self._forget(visible)
             self.replaced.append(Replaced(visible, lsn))
-            if self._retired is not None:
-                yield from self._retire(visible, "replaced", lsn)
+            if self._keeper is not None:
+                yield from self._retire(visible, "replaced", lsn, self._keeper.match(visible, record))
         self._keep(record, entries, visible, moves)
         if entries:
             self._mark_several(entries)
@@ -346,23 +349,27 @@ class Workspace:
         yield from self._expire(child, cascade_event(self._container, child, deadline, rule, self._now, lsn, how))
 
     def _expire(self, expired: Record, event: Expiry) -> Generator[Read[Any], Any, None]:
-        self.changes.append(Delete(self._container, expired, event))
+        held = NO_MATCHES if self._keeper is None else self._keeper.match(expired)
+        # The event tells that the data is gone: it waits as long as a hold preserves the record.
+        self.changes.append(Delete(self._container, expired, None if held.holds else event))
         self.replaced.append(Replaced(expired, event.lsn))
         yield from self._remember(Kind.EXPIRE, event.lsn, expired, expired)
-        if self._retired is not None:
-            yield from self._retire(expired, "expired", event.lsn)
+        if self._keeper is not None:
+            yield from self._retire(expired, "expired", event.lsn, held, event)
         self._forget(expired)
 
-    def _retire(self, record: Record, end: End, until: int) -> Generator[Read[Any], Any, None]:
-        """Keep a version that ends at an lsn, if the lifecycle says so."""
-        if self._retired is not None and retention_of(self._definition.lifecycle, end):
-            self.changes.append((yield from retire(self._retired, RetiredVersion(record, end, self._now, until))))
+    def _retire(
+        self, record: Record, end: End, until: int, held: Matches, event: Expiry | None = None
+    ) -> Generator[Read[Any], Any, None]:
+        """Keep a version that ends at an lsn, if a hold or the lifecycle says so."""
+        assert self._keeper is not None
+        self.changes += yield from self._keeper.keep(RetiredVersion(record, end, self._now, until), held, event)
 
     def _remove(self, record: Record, lsn: int) -> Generator[Read[Any], Any, None]:
         self.changes.append(Delete(self._container, record))
         self.replaced.append(Replaced(record, lsn))
-        if self._retired is not None:
-            yield from self._retire(record, "deleted", lsn)
+        if self._keeper is not None:
+            yield from self._retire(record, "deleted", lsn, self._keeper.match(record))
         yield from self._remember(Kind.DELETE, lsn, record, record)
         self._forget(record)
 

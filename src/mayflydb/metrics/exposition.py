@@ -75,6 +75,10 @@ HELP: dict[str, tuple[str, str]] = {
     "mayfly_items": ("gauge", "Records that are visible."),
     "mayfly_ttl_default_seconds": ("gauge", "The default ttl; -1 without a default, absent while off."),
     "mayfly_ttl_backlog_items": ("gauge", "Records that are due and not yet purged."),
+    "mayfly_hold_preserved_records": (
+        "gauge",
+        "Versions of records that legal holds preserve after they left the container.",
+    ),
     "mayfly_guard_held": ("gauge", "1 while the guard holds the purge of the container."),
     "mayfly_touched_records_total": ("counter", "Records that got a new life by a read since the server started."),
     "mayfly_touches_missed_total": (
@@ -306,6 +310,7 @@ async def _counts(
         "mayfly_ttl_default_seconds": default,
         "mayfly_ttl_backlog_items": backlog,
         "mayfly_guard_held": int(container.node.definition.held is not None),
+        "mayfly_hold_preserved_records": await admin.engine.holds.count_preserved(container.node),
         "mayfly_ttl_purged_total": admin.engine.reaper.purge_counts[container.node.id],
         "mayfly_ttl_purge_lag_seconds": 0 if oldest is None else (now - grace - oldest) / SECOND,
         "mayfly_ttl_next_expiry_timestamp_seconds": None if following is None else following / SECOND,

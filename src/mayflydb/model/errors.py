@@ -67,6 +67,10 @@ class Conflict(MayflyError):
     """The key, name or unique value is taken by something visible."""
 
 
+class Held(Conflict):
+    """A legal hold keeps what the request would remove."""
+
+
 class PreconditionFailed(MayflyError):
     """The record's version is not the one the caller named."""
 

@@ -97,6 +97,7 @@ class RunningEngine:
             log.warning("the store was not tested, and is served for reads and deletes: %s", error)
         engine.slow_log = SlowLog(monotonic_us, settings.server.slow_request)
         await engine.undeletes.resume()
+        await engine.holds.releases.resume()
         self._run(engine.reaper.run(), "reaper", "nothing is purged")
         self._prove_erasure(engine, opened)
         report("ok")
@@ -137,6 +138,7 @@ class RunningEngine:
             await self._engine.accesses.close()
             await self._engine.erasure_log.finish(LOGGING_GRACE_SECONDS)
             await self._engine.undeletes.close()
+            await self._engine.holds.releases.close()
             await self._engine.indexes.close()
             self._engine.evaluators.close()
             # Generators that are not closed by then are reported by the interpreter, as it frees them.

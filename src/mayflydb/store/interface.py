@@ -296,7 +296,8 @@ class Put(msgspec.Struct, frozen=True):
 class Delete(msgspec.Struct, frozen=True):
     """Remove a record and its entries. Its seq may be inserted again in the same outcome, under another key.
 
-    `expiry`: the event to write if the record expired; the store gives the event its `id`.
+    `expiry`: the event to write if the record expired; the store gives the event its `id`. Its container is another one where the
+    record stands for a version that left that container before.
     """
 
     container: int

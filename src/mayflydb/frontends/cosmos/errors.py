@@ -30,6 +30,7 @@ ANSWERS: Final[dict[type[kinds.MayflyError], ErrorAnswer]] = {
     kinds.NotFound: ErrorAnswer(404, "NotFound"),
     kinds.OwnerNotFound: ErrorAnswer(404, "NotFound", 1003),
     kinds.Conflict: ErrorAnswer(409, "Conflict"),
+    kinds.Held: ErrorAnswer(409, "Conflict"),
     kinds.PreconditionFailed: ErrorAnswer(412, "PreconditionFailed"),
     kinds.WriteConflict: ErrorAnswer(449, "RetryWith"),
     kinds.Throttled: ErrorAnswer(429, "429", 3200),

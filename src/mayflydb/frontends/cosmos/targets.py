@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from struct import Struct as Packing
 from typing import Any, Final
 
@@ -97,6 +97,18 @@ class CosmosTargets:
             return None
         # The write at `now` gets the _ts of this second.
         return {**record, "ttl": ends // SECOND - now // SECOND}
+
+    def record_reader(self, container: Node) -> Callable[[Record], Any]:
+        """Return the function that decodes an item for the filters of holds."""
+        from mayflydb.frontends.cosmos import hold_filters
+
+        return hold_filters.item_reader(container)
+
+    def compile_condition(self, container: Node, text: str) -> Callable[[Any], bool]:
+        """Compile the filter of a hold. BadRequest, Unsupported."""
+        from mayflydb.frontends.cosmos import hold_filters
+
+        return hold_filters.compile_condition(container, text)
 
     def propose(self, database: str, container: Node, change: Change) -> Proposal:
         """Return the rules of another `defaultTtl`, and the current default."""

@@ -23,7 +23,7 @@ from mayflydb.evaluation.statement import CHEAP_BYTES
 from mayflydb.frontends.mongo.contracts import Contract, Contracts
 from mayflydb.frontends.mongo.documents import may_have_ttl, ttl_override
 from mayflydb.frontends.mongo.streams import notes
-from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
+from mayflydb.model.errors import Conflict, Held, NotFound, OwnerNotFound
 from mayflydb.model.instant import Instant, Span
 from mayflydb.model.record import Dates, Entry, Record
 from mayflydb.query.mongo.cheapness import is_cheap_query
@@ -528,6 +528,8 @@ class Collections:
 
         try:
             await self._engine.definitions.move(collection.id, parent.id, name, old, note, now)
+        except Held:
+            raise
         except Conflict:
             raise MqlError(48, "target namespace exists") from None
         except NotFound:

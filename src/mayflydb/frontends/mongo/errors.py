@@ -19,6 +19,8 @@ CODES: Final[dict[type[kinds.MayflyError], int]] = {
     kinds.NotFound: 26,
     kinds.OwnerNotFound: 26,
     kinds.Conflict: 11000,
+    # IllegalOperation.
+    kinds.Held: 20,
     kinds.PreconditionFailed: 112,
     kinds.WriteConflict: 112,
     kinds.Throttled: 16500,

@@ -111,6 +111,18 @@ class MongoTargets:
 
         return msgspec.Raw(format_document(record.value).encode())
 
+    def record_reader(self, container: Node) -> Callable[[Record], Any]:
+        """Return the function that decodes a document for the filters of holds."""
+        from mayflydb.frontends.mongo import hold_filters
+
+        return hold_filters.read_document
+
+    def compile_condition(self, container: Node, text: str) -> Callable[[Any], bool]:
+        """Compile the filter of a hold. BadRequest, Unsupported."""
+        from mayflydb.frontends.mongo import hold_filters
+
+        return hold_filters.compile_condition(container, text)
+
     def propose(self, database: str, container: Node, change: Change) -> Proposal:
         """The effect of a change of one TTL index. The default is that of the index on `_ts`."""
         contract = self._contract(database, container)

@@ -11,12 +11,14 @@ from mayflydb.query.yql.faults import Fault, Issue, Status
 
 _STATUSES: Final[tuple[tuple[type[kinds.MayflyError], Status, int], ...]] = (
     # The first matching kind counts. Code 0 stands for an issue without a code.
-    # Subclasses stand before their bases: Unsupported and BadQuery are BadRequests, OwnerNotFound is a NotFound.
+    # Subclasses stand before their bases: Unsupported and BadQuery are BadRequests, OwnerNotFound is a NotFound, Held a
+    # Conflict.
     (kinds.Unsupported, "UNSUPPORTED", 0),
     (kinds.Unauthenticated, "UNAUTHORIZED", 0),
     (kinds.Forbidden, "UNAUTHORIZED", 2018),
     (kinds.OwnerNotFound, "SCHEME_ERROR", 2003),
     (kinds.NotFound, "SCHEME_ERROR", 2003),
+    (kinds.Held, "PRECONDITION_FAILED", 0),
     (kinds.Conflict, "PRECONDITION_FAILED", 2012),
     (kinds.PreconditionFailed, "PRECONDITION_FAILED", 0),
     (kinds.TooLarge, "BAD_REQUEST", 0),

@@ -91,6 +91,18 @@ class YdbTargets:
         found: dict[str, Any] = _reports().row_json(container, record)
         return found
 
+    def record_reader(self, container: Node) -> Callable[[Record], Any]:
+        """Return the function that decodes a row for the filters of holds."""
+        from mayflydb.frontends.ydb import hold_filters
+
+        return hold_filters.row_reader(container)
+
+    def compile_condition(self, container: Node, text: str) -> Callable[[Any], bool]:
+        """Compile the filter of a hold. BadRequest, Unsupported."""
+        from mayflydb.frontends.ydb import hold_filters
+
+        return hold_filters.compile_condition(container, text)
+
     def propose(self, database: str, container: Node, change: Change) -> Proposal:
         """Return the preview of a TTL change."""
         found: Proposal = _reports().preview_change(database, container, change)

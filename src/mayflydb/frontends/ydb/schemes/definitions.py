@@ -9,6 +9,7 @@ import msgspec
 
 from mayflydb.engine.building import add_indexes
 from mayflydb.engine.catalog import Definition, Index, Node, Slot, next_number
+from mayflydb.engine.catalog_changes import refuse_removal
 from mayflydb.engine.dates import with_slot, without_slot
 from mayflydb.expiry.passes import TICK, end_schedule, following
 from mayflydb.expiry.rules import without_stamps
@@ -151,9 +152,11 @@ def _check_families(columns: tuple[ColumnSpec, ...], families: tuple[dict[str, A
 def alter_definition(definition: Definition, spec: AlterSpec, policy: TtlPolicy, now: Instant) -> Definition:
     """Return a table's definition after a change.
 
-    New indexes and date slots are still to be built. Invalid: the first violation.
+    New indexes and date slots are still to be built. Invalid: the first violation. Held: a column goes whose values a hold keeps.
     """
     body = body_of(definition)
+    if definition.holds and spec.drop_columns:
+        raise refuse_removal(f"column {spec.drop_columns[0]}", definition.holds[0].name)
     definition = _alter_indexes(definition, body, spec)
     body, types = _alter_columns(body, spec)
     _check_indexes(definition, body, spec)

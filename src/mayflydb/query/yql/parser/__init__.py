@@ -10,7 +10,7 @@ from __future__ import annotations
 from mayflydb.query.yql.lexer import END, tokenize
 from mayflydb.query.yql.parser.statements import Statements
 from mayflydb.query.yql.statements import Script
-from mayflydb.query.yql.syntax import TypeName
+from mayflydb.query.yql.syntax import Expression, TypeName
 
 
 def parse(text: str) -> Script:
@@ -20,6 +20,18 @@ def parse(text: str) -> Script:
         return cursor.script()
     except RecursionError:  # The caller's own stack was deep already.
         raise cursor.too_deep() from None
+
+
+def parse_expression(text: str) -> Expression:
+    """Parse an expression alone: `id > 5 AND name = "a"`. Faults: syntax errors."""
+    cursor = Statements(tokenize(text))
+    try:
+        found = cursor.expression()
+    except RecursionError:
+        raise cursor.too_deep() from None
+    if cursor.kind != END:
+        cursor.fail(END)
+    return found
 
 
 def parse_type(text: str) -> TypeName:

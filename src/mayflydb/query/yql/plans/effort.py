@@ -73,8 +73,13 @@ _LINEAR_FUNCTIONS: Final = frozenset(
 
 def estimate_script(script: Script) -> Effort:
     """Return STREAMING, LINEAR or UNBOUNDED."""
+    return estimate_tree(script.statements)
+
+
+def estimate_tree(tree: object) -> Effort:
+    """Return the effort of a node of syntax, or of a tuple of nodes, as of a script."""
     number = 0
-    for number, node in enumerate(nodes(script.statements), 1):
+    for number, node in enumerate(nodes(tree), 1):
         if number > MAX_NODES or node.__class__ not in _LINEAR_NODES or _is_unbounded(node):
             return Effort.UNBOUNDED
     return Effort.STREAMING if number <= STREAMING_NODES else Effort.LINEAR
