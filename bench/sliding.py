@@ -45,7 +45,7 @@ def sliding(place: Path) -> Iterator[Figure]:
             )
     share = median(a / b for a, b in zip(*rounds, strict=True))
     how = (
-        f"{median(rounds[0]):,.0f}/s against {median(rounds[1]):,.0f}/s; point reads of {BYTES} B, one connection with {IN_FLIGHT}"
+        f"{median(rounds[0]):,.0f}/s against {median(rounds[1]):,.0f}/s; reads of {BYTES} B, one connection with {IN_FLIGHT}"
         " in flight, within the interval"
     )
     yield Figure(
