@@ -1,6 +1,7 @@
 """The reference of the lifecycle: what random writes, reads, undeletes, purges and changes of rules must leave of a container.
 
-It has no rules, ranges or versions of the engine, only seconds. Each record that leaves a container by its age is noted as a death.
+It has no rules, ranges or versions of the engine, only seconds. Each record that leaves a container by its age is noted
+as a death.
 """
 
 from __future__ import annotations

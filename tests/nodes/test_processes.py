@@ -184,7 +184,7 @@ def killed(rounds: int, seed: int, postgres: Cluster, directory: Path) -> str:
     assert told
     return (
         f"N={rounds} kills in {since(began):.0f} s, {life.acknowledged} acknowledged writes, {life.checked} reads,"
-        f" {life.hidden} of the dead, {deaths} deaths, {told} of them told in {len(receiver.messages)} messages, {dict(life.tally)}"
+        f" {life.hidden} of the dead, {deaths} deaths, {told} told in {len(receiver.messages)} messages, {dict(life.tally)}"
     )
 
 

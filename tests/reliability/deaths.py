@@ -17,7 +17,7 @@ PATIENCE = 60.0
 class Receiver:
     """Accepts messages; of so many one is refused at first, and none for 0. A context manager.
 
-    A message that comes again, after a refusal or a kill, must have the same events. Events that are new must follow the old ones.
+    A message that comes again must have the same events. Events that are new must follow the old ones.
     """
 
     def __init__(self, refuse_each: int = 0) -> None:

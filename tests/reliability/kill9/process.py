@@ -41,8 +41,8 @@ PATIENCE = 60.0
 class Server:
     """One server at a time on one file.
 
-    `ydb`: whether it serves YDB; to load that is most of a start, and no server that is forked can bring it along. `options`: more
-    of its command line.
+    `ydb`: whether it serves YDB; to load that is most of a start, and no server that is forked can bring it along. `options`:
+    more of its command line.
     """
 
     def __init__(self, directory: Path, ydb: bool = False, options: Sequence[str] = ()) -> None:

@@ -56,8 +56,8 @@ def live(directory: Path, seed: int, rounds: int) -> tuple[Life, Receiver]:
 def test_each_death_is_told_once_by_all(seed: int, tmp_path: Path, figure: Callable[[str], None]) -> None:
     life, receiver = live(tmp_path, seed, ROUNDS)
     figure(
-        f"N={ROUNDS} rounds (3/N = {3 / ROUNDS:.0%}), {life.acknowledged} acknowledged writes, {life.tally['told deaths']} deaths,"
-        f" {len(receiver.messages)} messages, {receiver.repeated} of them again"
+        f"N={ROUNDS} rounds (3/N = {3 / ROUNDS:.0%}), {life.acknowledged} acknowledged writes, {life.tally['told deaths']}"
+        f" deaths, {len(receiver.messages)} messages, {receiver.repeated} of them again"
     )
 
 
