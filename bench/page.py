@@ -36,7 +36,7 @@ def write(name: str, measured: Sequence[Figure | Table], about: Mapping[str, str
     content = "\n\n".join([*tables, _told(about)])
     for path in PAGES:
         page = path.read_text(encoding="utf-8")
-        page = replace_between(page, f"<!-- {name} -->\n", f"\n<!-- end of {name} -->", content)
+        page = replace_between(page, f"<!-- {name} -->\n", f"<!-- end of {name} -->", f"{content}\n")
         page = replace_between(page, f"<!-- {name} in short -->", f"<!-- end of {name} in short -->", _shorten(figures))
         path.write_text(page, encoding="utf-8")
     _draw(name, measured)
@@ -46,8 +46,8 @@ def replace_between(page: str, begin: str, end: str, content: str) -> str:
     """Return a page with other content between two marks; without them it is unchanged."""
     if begin not in page:
         return page
-    head, rest = page.split(begin)
-    return f"{head}{begin}{content}{end}{rest.split(end)[1]}"
+    head, _, rest = page.partition(begin)
+    return f"{head}{begin}{content}{end}{rest.partition(end)[2]}"
 
 
 def _shorten(figures: Sequence[Figure]) -> str:

@@ -25,7 +25,8 @@ from mayflydb.serving.process import loop_factory
 from mayflydb.store.interface import Scan
 from mayflydb.store.sqlite import SqliteStore
 
-RECORDS = int(os.environ.get("BENCH_RECORDS", "1000000"))
+SMALL = os.environ.get("BENCH_SMALL") == "1"
+RECORDS = int(os.environ.get("BENCH_RECORDS") or (100_000 if SMALL else 1_000_000))
 BYTES = 300
 TTL = 3_600
 PAGE = 1_000
