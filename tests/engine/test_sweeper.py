@@ -12,6 +12,7 @@ from engine.site import Site, upsert
 from mayflydb.engine import reaper, sweeper
 from mayflydb.engine.billing import FEWEST, Billing
 from mayflydb.engine.catalog import Definition
+from mayflydb.engine.expiry_events import EventLimits
 from mayflydb.engine.guard import Pass
 from mayflydb.engine.purge_decision import purge_due
 from mayflydb.engine.sweeper import FRUITLESS_SWEEPS
@@ -78,15 +79,23 @@ def test_a_container_that_cannot_be_purged_holds_up_no_other(site: Site, monkeyp
 
 
 @pytest.mark.parametrize("store", ["contract-reference"], indirect=True)
-@pytest.mark.parametrize(("seconds", "comes_first"), [(60.0, "purge"), (0.0, "reader")])
+@pytest.mark.parametrize(
+    ("seconds", "kept", "comes_first"), [(60.0, 100, "purge"), (0.0, 100, "reader"), (60.0, 5, "reader")]
+)
 def test_a_reader_of_events_waits_for_a_purge_but_not_for_long(
-    site: Site, monkeypatch: pytest.MonkeyPatch, seconds: float, comes_first: str
+    site: Site, monkeypatch: pytest.MonkeyPatch, seconds: float, kept: int, comes_first: str
 ) -> None:
+    """`kept`: events at most. Three are unread: with half of five, the reader is far behind."""
     monkeypatch.setattr(reaper, "WAY_SECONDS", seconds)
+    monkeypatch.setattr(site.engine.reaper.events, "_limits", EventLimits(kept, None))
+    for key in (b"x", b"y", b"z"):
+        site.write(upsert(key, b"v", GONE))
+    site.pass_seconds(2)
+    site.run(site.engine.reaper.sweep_due(PurgeRequest(site.now, site.now, "sweep")))
     order: list[str] = []
 
     async def work() -> None:
-        await site.engine.reaper.give_way()  # Nothing is purged: at once.
+        await site.engine.reaper.give_way(0)  # Nothing is purged: at once.
         began, go_on = asyncio.Event(), asyncio.Event()
 
         async def hold(_: Sweep, limit: int, request: PurgeRequest, permit: Pass) -> int:
@@ -103,7 +112,7 @@ def test_a_reader_of_events_waits_for_a_purge_but_not_for_long(
             return done
 
         async def read() -> None:
-            await site.engine.reaper.give_way()
+            await site.engine.reaper.give_way(0)
             order.append("reader")
             go_on.set()
 

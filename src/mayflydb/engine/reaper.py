@@ -53,7 +53,7 @@ RETRY: Span = SECOND
 SHORTEST_WAIT: Span = 50 * MILLISECOND
 """The shortest wait between two looks at an exhausted budget."""
 
-WAY_SECONDS: Final = 0.05
+WAY_SECONDS: Final = 0.25
 """The wait of a reader of events before each page while records are purged."""
 
 Lease: TypeAlias = Callable[[str, Span], Awaitable[bool]]
@@ -183,9 +183,12 @@ class Reaper:
         """(processed, erased) records of all passes over containers with a schedule of their own, since the process began."""
         return self._sweeper.runs.processed, self._sweeper.runs.erased_in_all
 
-    async def give_way(self) -> None:
-        """Wait while a purge is under way, for a moment at most: readers of events that it writes would slow it down."""
-        await self._sweeper.wait_for_rest(WAY_SECONDS)
+    async def give_way(self, place: int) -> None:
+        """Let a reader of events, which has read them up to a place, wait while a purge is under way, for a moment at most: it
+        would slow the purge down. A reader that is far behind does not wait, or events would be removed unread.
+        """
+        if self._sweeper.is_busy and not await self.events.is_far_behind(place):
+            await self._sweeper.wait_for_rest(WAY_SECONDS)
 
     # --- purges on demand ------------------------------------------------------------------------------------------
 

@@ -92,12 +92,16 @@ class Sweeper:
 
     # --- requests --------------------------------------------------------------------------------------------------
 
+    @property
+    def is_busy(self) -> bool:
+        """Return whether a request is under way."""
+        return self._sweeping.locked()
+
     async def wait_for_rest(self, seconds: float) -> None:
-        """Wait for the end of the request that is under way, if there is one, but not for longer than so many seconds."""
-        if self._sweeping.locked():
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(seconds), self._sweeping:
-                    pass
+        """Wait for the end of the request that is under way, but not for longer than so many seconds."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds), self._sweeping:
+                pass
 
     async def sweep_due(self, request: PurgeRequest) -> Counter[int]:
         """Sweep until nothing is left that the request names; return the number of purged records by container.
