@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
+import msgspec
 from asking import ask
 from figures import Figure, at_most, microseconds
 from filling import fill, many
@@ -110,7 +111,8 @@ def notifying(place: Path) -> Iterator[Figure]:
         f"{rates[0]:,.0f}/s against {rates[1]:,.0f}/s; {PURGED:,} records of 1 KB due at once in a file, {PURGE_ROUNDS} rounds;"
         " each expiry was sent once to the webhook and once to the stream; processor time: until all was sent"
     )
-    yield at_most("purges with guard, webhook and stream: time", value, "%", MOST_PURGES, how, used)
+    figure = at_most("purges with guard, webhook and stream: time", value, "%", MOST_PURGES, how, used)
+    yield msgspec.structs.replace(figure, measured=f"{value:+.1f} %")
 
 
 def _in_us(rounds: tuple[list[float], list[float]]) -> tuple[list[float], list[float]]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 
+import msgspec
 from asking import ask
 from figures import Figure, at_most
 from pipelining import IN_FLIGHT, Pipeline, measure_cost, overhead, take_turns
@@ -71,9 +72,11 @@ def _bytes(port: int, pid: int, reads: Pipeline) -> Iterator[Figure]:
     a_read = (median(prolonging) + median(resting) * (total / READS - 1)) / total
     how = (
         f"{SESSIONS} sessions of {BYTES} B, {PER_SECOND:,} reads/s, an interval of {INTERVAL_SECONDS // 60} minutes: a prolonged"
-        f" life writes {each:,.0f} bytes to SQLite's files, {READS:,} reads within the interval {median(resting):,.0f}"
+        f" life writes {each:,.0f} bytes to SQLite's files, {READS:,} reads within the interval {median(resting):,.0f};"
+        f" a session that is read {each / MOST_BYTES:,.0f} times in an interval writes {MOST_BYTES} bytes a read"
     )
-    yield at_most("sliding expiry: bytes written a read", a_read, "bytes", MOST_BYTES, how)
+    figure = at_most("sliding expiry: bytes written a read", a_read, "bytes", MOST_BYTES, how)
+    yield msgspec.structs.replace(figure, measured=f"{a_read:.4f} bytes")
 
 
 def _written_by(port: int, pid: int, reads: Pipeline) -> int:
