@@ -12,6 +12,7 @@ help:
 	@echo 'make docs                            build the documentation into build/docs'
 	@echo 'make house [ARGS=engine]             measure the source into docs/house.md; or print what a package should mend'
 	@echo 'make bench [ARGS="protocol purge"]    measure speed into docs/performance.md, beside other servers'
+	@echo 'make bench ARGS=lifecycle [BASE=commit]   the features of docs/before-and-after.md'
 	@echo 'make reliability [ARGS=faults]       play faults and hostile requests into docs/reliability.md'
 	@echo 'make compatibility [ARGS=word]       run clients'"'"' own tests against Mayfly; ARGS=cosmos, mongo, ydb, clients ...'
 	@echo 'make soak  [HOURS=8] [SEED=n]        the tests that run for hours'
@@ -46,7 +47,7 @@ house:
 	@.venv/bin/python tools/house.py $(ARGS)
 
 bench:
-	@tools/bench.sh $(ARGS)
+	@BENCH_BASE='$(BASE)' tools/bench.sh $(ARGS)
 
 reliability:
 	@tools/venv.sh test

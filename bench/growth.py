@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from http.client import HTTPConnection
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from asking import ask
 from driven import PIPELINED, TIMES, Pipe
 from figures import Figure, Table, at_most, not_run
 from filling import Life, fill, parse_partition
 from pymongo import MongoClient
-from servers import Meter, Running, mayfly, processor_seconds
+from servers import Meter, mayfly, processor_seconds
 from signed import COLLECTION, CONTAINER, DATABASE, IDS, Caller, headers, item
 from wrk import Wrk, raw
 
@@ -27,7 +26,6 @@ BYTES = 200
 FLAT = 1.15
 """Times the cost over few records that it may be over many."""
 
-PATIENCE = 120.0
 KINDS = ("point read", "upsert", "find by an index", "preview of a TTL", "purge of a record", "start")
 TARGET = f"cosmos:{DATABASE}/{CONTAINER}"
 
@@ -119,7 +117,7 @@ class Grown:
     def _preview(self) -> float:
         times, due = 10, self._dying // ROUNDS
         for _ in range(times):
-            found = _ask(self._server, "POST", "/_mayfly/ttl/preview", target=TARGET, default_ttl=_default(0))
+            found = ask(self._server.port, "POST", "/_mayfly/ttl/preview", target=TARGET, default_ttl=_default(0))
             if found["expire_now"] != due:
                 raise RuntimeError(f"{found['expire_now']} of {due} items would expire")
         return times
@@ -129,12 +127,12 @@ class Grown:
         caller.set_default_ttl(_default(turn))
         caller.close()
         # The reaper has begun by itself; the answer comes when nothing is due any more.
-        _ask(self._server, "POST", "/_mayfly/purge", target=TARGET)
+        ask(self._server.port, "POST", "/_mayfly/purge", target=TARGET)
         return self._dying // ROUNDS
 
     def check(self) -> None:
         """RuntimeError if another number of items was purged than was due. It counts all items: no part of what is measured."""
-        purged = _ask(self._server, "GET", "/_mayfly/stats")["targets"][TARGET]["purged"]
+        purged = ask(self._server.port, "GET", "/_mayfly/stats")["targets"][TARGET]["purged"]
         if purged != self._dying:
             raise RuntimeError(f"{purged} of {self._dying} items were purged")
 
@@ -142,19 +140,6 @@ class Grown:
 def _default(turn: int) -> int:
     """A default that the group of this round has outlived, and no later one has."""
     return ((ROUNDS - turn) * 2 * HOUR - HOUR) // SECOND
-
-
-def _ask(server: Running, method: str, path: str, **body: Any) -> Any:
-    connection = HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
-    try:
-        connection.request(method, path, json.dumps(body) if body else None, {"Content-Type": "application/json"})
-        answer = connection.getresponse()
-        found = json.loads(answer.read())
-    finally:
-        connection.close()
-    if answer.status != 200:
-        raise RuntimeError(f"{path} answered {answer.status}: {found}")
-    return found
 
 
 def growth(wrk: Wrk, place: Path, sizes: Sequence[int]) -> Iterator[Figure | Table]:

@@ -1,4 +1,7 @@
-"""Writes docs/performance.md and its plots. A part that was not run keeps its tables, and the day on which it was measured."""
+"""Writes docs/performance.md with its plots, and docs/before-and-after.md.
+
+A part that was not run keeps its tables, and the day on which it was measured.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import plots
 from figures import Figure, Table
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGE = DOCS / "performance.md"
+PAGES = (DOCS / "performance.md", DOCS / "before-and-after.md")
 FLAT = 1.15
 HEADS = ("what", "measured", "processor time", "target", "held", "how")
 _HELD = {True: "yes", False: "**no**", None: ""}
@@ -25,19 +28,35 @@ PURGES = {
 
 
 def write(name: str, measured: Sequence[Figure | Table], about: Mapping[str, str]) -> None:
-    """Replace what the page says of one part. A page without a place for it stays as it is."""
-    page = PAGE.read_text(encoding="utf-8")
-    begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
-    if begin not in page:
-        return
-    head, rest = page.split(begin)
+    """Replace what the pages say of one part. A page without a place for it stays as it is."""
     figures = [each for each in measured if isinstance(each, Figure)]
     tables = [_table(each.heads, each.rows) for each in measured if isinstance(each, Table)]
     if figures:
         tables.append(_table(HEADS, [_cells(each) for each in figures]))
     content = "\n\n".join([*tables, _told(about)])
-    PAGE.write_text(f"{head}{begin}{content}\n{end}{rest.split(end)[1]}", encoding="utf-8")
+    for path in PAGES:
+        page = path.read_text(encoding="utf-8")
+        page = replace_between(page, f"<!-- {name} -->\n", f"<!-- end of {name} -->", f"{content}\n")
+        page = replace_between(page, f"<!-- {name} in short -->", f"<!-- end of {name} in short -->", _shorten(figures))
+        path.write_text(page, encoding="utf-8")
     _draw(name, measured)
+
+
+def replace_between(page: str, begin: str, end: str, content: str) -> str:
+    """Return a page with other content between two marks; without them it is unchanged."""
+    if begin not in page:
+        return page
+    head, _, rest = page.partition(begin)
+    return f"{head}{begin}{content}{end}{rest.partition(end)[2]}"
+
+
+def _shorten(figures: Sequence[Figure]) -> str:
+    """The same for a cell: each figure with its target."""
+    told = []
+    for each in figures:
+        target = f" (goal {each.target}{', missed' if each.met is False else ''})" if each.target else ""
+        told.append(_clean(f"{each.name}: {each.measured}{target}"))
+    return "; ".join(told)
 
 
 def _draw(name: str, measured: Sequence[Figure | Table]) -> None:

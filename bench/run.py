@@ -1,9 +1,10 @@
-"""Measure, print tables, and write them to docs/performance.md and bench/latest.json. Started by tools/bench.sh.
+"""Measure, print tables, and write them to the pages of docs and bench/latest.json. Started by tools/bench.sh.
 
-    python bench/run.py [WORD...]      only the parts with these names
+    python bench/run.py [WORD...]      only the parts with these names; `lifecycle` is a group of them
 
 BENCH_RIVAL: the command of the other server; BENCH_NOT_RUN: why there is none. BENCH_FERRETDB: the program of FerretDB 1.
-BENCH_REDIS: a directory with the programs of Redis, if they are not on PATH. BENCH_SMALL=1: fewer items, and no page is written.
+BENCH_REDIS: a directory with the programs of Redis, if they are not on PATH. BENCH_BASE: a commit to compare the part
+`unused` with; BENCH_RECORDS: the records of the part `undelete`. BENCH_SMALL=1: fewer items, and no page is written.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from figures import Figure, Table, document, not_run, table
 from growth import growth
 from hostile import hostile
 from layers import layers
+from lifecycle import LIFECYCLE
 from machine import busy, machine
 from mongo_peers import against_ferretdb, against_peers
 from mongo_purging import beside_readers
@@ -50,8 +52,11 @@ LATEST = HERE / "latest.json"
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 SMALL = os.environ.get("BENCH_SMALL") == "1"
 SIZES = (1_000, 10_000, 100_000) if SMALL else (10_000, 100_000, 1_000_000)
-ONLY_BY_NAME = ("hostile",)
-"""Parts that run only when they are named: `make reliability` has them too."""
+ONLY_BY_NAME = ("hostile", *LIFECYCLE)
+"""Parts that run only when they are named: `make reliability` has the first, and another page has the others."""
+
+GROUPS = {"lifecycle": tuple(LIFECYCLE)}
+"""Names that stand for several parts."""
 
 Part = Callable[[Path], Iterator[Figure | Table] | Iterator[Figure]]
 
@@ -81,6 +86,7 @@ def parts() -> dict[str, Part]:
         "hostile": hostile,
         "mongo": on_mongo,
         "ydb": on_ydb,
+        **LIFECYCLE,
     }
 
 
@@ -123,7 +129,7 @@ def _disk() -> Path:
 
 def main() -> int:
     """1 when something failed or a name is unknown; a target that was missed is no failure."""
-    wanted = sys.argv[1:]
+    wanted = [name for word in sys.argv[1:] for name in GROUPS.get(word, (word,))]
     if unknown := [name for name in wanted if name not in parts()]:
         print(f"there is no part {', '.join(unknown)}; there are {', '.join(parts())}", file=sys.stderr)
         return 1

@@ -40,8 +40,11 @@ class Running(msgspec.Struct, frozen=True):
 
 
 @contextmanager
-def mayfly(*arguments: str, through: Sequence[str] = (), python: str = sys.executable) -> Iterator[Running]:
-    """`mayfly serve` with these arguments, started `through` another program (strace), until the block ends."""
+def mayfly(
+    *arguments: str, through: Sequence[str] = (), python: str = sys.executable, source: Path | None = None
+) -> Iterator[Running]:
+    """`mayfly serve` with these arguments, started `through` another program (strace), until the block ends. `source`: the
+    directory of another version's packages."""
     command = [
         *through,
         python,
@@ -55,7 +58,7 @@ def mayfly(*arguments: str, through: Sequence[str] = (), python: str = sys.execu
         "error",
         *arguments,
     ]
-    with _started(command) as process:
+    with _started(command, source) as process:
         ready = json.loads(_line(process))
         try:
             port = int(ready["admin"].split(":")[2].partition("/")[0])
@@ -69,9 +72,9 @@ def mayfly(*arguments: str, through: Sequence[str] = (), python: str = sys.execu
 
 
 @contextmanager
-def script(path: Path, *arguments: str) -> Iterator[Running]:
-    """A script that prints a ready document, answers lines with lines, and ends at the end of its input."""
-    with _started([sys.executable, str(path), *arguments]) as process:
+def script(path: Path, *arguments: str, source: Path | None = None) -> Iterator[Running]:
+    """A script that prints a ready document, answers lines with lines, and ends at the end of its input. `source`: as above."""
+    with _started([sys.executable, str(path), *arguments], source) as process:
         ready = json.loads(_line(process))
         try:
             mongo, ydb, plain = ready.get("mongo", ""), ready.get("ydb", ""), ready.get("plain", 0)
@@ -131,8 +134,9 @@ def rival(command: str) -> Iterator[Running]:
 
 
 @contextmanager
-def _started(command: Sequence[str]) -> Iterator[Any]:
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+def _started(command: Sequence[str], source: Path | None = None) -> Iterator[Any]:
+    places = dict(os.environ) if source is None else os.environ | {"PYTHONPATH": str(source)}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=places) as process:
         try:
             yield process
         finally:
@@ -175,9 +179,13 @@ class Meter:
         """Begin with requests of one kind."""
         self._began = processor_seconds(*self._pids)
 
+    def take(self, count: float) -> float:
+        """Microseconds of each of the so many that have been answered since."""
+        return (processor_seconds(*self._pids) - self._began) / count * 1e6
+
     def stop(self, kind: str, count: float) -> None:
         """So many of that kind have been answered since."""
-        self._each.setdefault(kind, []).append((processor_seconds(*self._pids) - self._began) / count * 1e6)
+        self._each.setdefault(kind, []).append(self.take(count))
 
     def cost(self, kind: str) -> float:
         """Microseconds of one request, by the median of the rounds."""

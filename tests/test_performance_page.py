@@ -33,7 +33,7 @@ def docs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
     (tmp_path / "performance.md").write_text(EMPTY, encoding="utf-8")
     monkeypatch.setattr(page, "DOCS", tmp_path)
-    monkeypatch.setattr(page, "PAGE", tmp_path / "performance.md")
+    monkeypatch.setattr(page, "PAGES", (tmp_path / "performance.md",))
     return tmp_path
 
 
@@ -91,14 +91,37 @@ def test_growth_is_drawn_as_shares_of_the_first_value(docs: Path) -> None:
     assert {"point read", "count", "10", "1,000", "10 x"} <= set(names)
 
 
-def test_the_page_has_a_place_for_every_part_and_each_part_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cell_has_the_figures_in_short(docs: Path) -> None:
+    import page
+    from figures import at_most, rate
+
+    # A part that was never measured has nothing between its marks.
+    empty = "<!-- undelete -->\n<!-- end of undelete -->\n"
+    cell = "| a | <!-- undelete in short -->old<!-- end of undelete in short --> | b |\n"
+    (docs / "performance.md").write_text(empty + cell + EMPTY, encoding="utf-8")
+    page.write("undelete", [rate("undelete", 35_000.0, None, "how"), at_most("wait", 3, "ms", 2, "how")], ABOUT)
+    text = (docs / "performance.md").read_text(encoding="utf-8")
+    told = "undelete: 35,000/s; wait: 3.00 ms (goal ≤ 2 ms, missed)"
+    head, _, rest = text.partition("<!-- end of undelete -->\n")
+    assert head.startswith("<!-- undelete -->\n| what |")
+    assert rest.startswith(f"| a | <!-- undelete in short -->{told}<!-- end of undelete in short --> | b |\nbefore\n")
+
+
+def test_the_pages_have_a_place_for_every_part_and_each_part_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [str(BENCH), *sys.path])
     import page
     import run
+    from lifecycle import LIFECYCLE
 
-    text = page.PAGE.read_text(encoding="utf-8")
+    performance, before_and_after = (each.read_text(encoding="utf-8") for each in page.PAGES)
     expected = [name for name in run.parts() if name not in run.ONLY_BY_NAME]
-    assert sorted(expected) == sorted(name for name in run.parts() if f"<!-- {name} -->" in text)
-    assert text.count("<!-- end of ") == len(expected)
+    assert sorted(expected) == sorted(name for name in run.parts() if f"<!-- {name} -->\n" in performance)
+    assert performance.count("<!-- end of ") == len(expected)
+    for name in LIFECYCLE:
+        for mark in (name, f"{name} in short"):
+            assert (
+                before_and_after.count(f"<!-- {mark} -->") == before_and_after.count(f"<!-- end of {mark} -->") == 1
+            ), mark
+    assert before_and_after.count("<!-- end of ") == 2 * len(LIFECYCLE)
     for plot in ("performance-growth.svg", "performance-purge.svg"):
-        assert f"]({plot})" in text
+        assert f"]({plot})" in performance

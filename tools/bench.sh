@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # tools/bench.sh [PART...]: measure Mayfly, and beside it @vercel/cosmosdb-server on Node where that can be had; writes
-# docs/performance.md. bench/run.py finds the other server through BENCH_RIVAL (a command), or the reason why there is none in
+# docs/performance.md and docs/before-and-after.md. bench/run.py finds the other server through BENCH_RIVAL (a command), or the reason why there is none in
 # BENCH_NOT_RUN. Redis is measured where it is on PATH or in the directory BENCH_REDIS, FerretDB where BENCH_FERRETDB names its program.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,19 +1,23 @@
-"""The sizes of sweeps where budgets pay for purges."""
+"""The sizes of sweeps where budgets pay for purges, and who waits for them."""
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
 from typing import Any
 
 import pytest
 
 from engine.site import Site, upsert
-from mayflydb.engine import sweeper
+from mayflydb.engine import reaper, sweeper
 from mayflydb.engine.billing import FEWEST, Billing
 from mayflydb.engine.catalog import Definition
+from mayflydb.engine.expiry_events import EventLimits
+from mayflydb.engine.guard import Pass
 from mayflydb.engine.purge_decision import NOTHING, purge_due
 from mayflydb.engine.sweeper import FRUITLESS_SWEEPS
 from mayflydb.expiry.rules import Rule
-from mayflydb.expiry.sweep import Limits, PurgeRequest
+from mayflydb.expiry.sweep import Limits, PurgeRequest, Sweep
 from mayflydb.model.instant import MINUTE
 from mayflydb.store.interface import Outcome
 
@@ -72,3 +76,56 @@ def test_a_container_that_cannot_be_purged_holds_up_no_other(site: Site, monkeyp
     # Only that request has left it out.
     monkeypatch.undo()
     assert +site.run(site.engine.reaper.sweep_due(request)) == {stuck: 1}
+
+
+@pytest.mark.parametrize("store", ["contract-reference"], indirect=True)
+@pytest.mark.parametrize(
+    ("seconds", "kept", "comes_first"), [(60.0, 100, "purge"), (0.0, 100, "reader"), (60.0, 5, "reader")]
+)
+def test_a_reader_of_events_waits_for_a_purge_but_not_for_long(
+    site: Site, monkeypatch: pytest.MonkeyPatch, seconds: float, kept: int, comes_first: str
+) -> None:
+    """`kept`: events at most. Three are unread: with half of five, the reader is far behind."""
+    monkeypatch.setattr(reaper, "WAY_SECONDS", seconds)
+    monkeypatch.setattr(site.engine.reaper.events, "_limits", EventLimits(kept, None))
+    for key in (b"x", b"y", b"z"):
+        site.write(upsert(key, b"v", GONE))
+    site.pass_seconds(2)
+    site.run(site.engine.reaper.sweep_due(PurgeRequest(site.now, site.now, "sweep")))
+    order: list[str] = []
+
+    async def work() -> None:
+        await site.engine.reaper.give_way(0)  # Nothing is purged: at once.
+        began, go_on = asyncio.Event(), asyncio.Event()
+
+        async def hold(_: Sweep, limit: int, request: PurgeRequest, permit: Pass) -> int:
+            began.set()
+            await go_on.wait()
+            return 0
+
+        monkeypatch.setattr(site.engine.reaper._sweeper, "_sweep", hold)
+        request = PurgeRequest(site.now, site.now, "sweep")
+
+        async def purge() -> Counter[int]:
+            done = await site.engine.reaper.sweep_due(request)
+            order.append("purge")
+            return done
+
+        async def read() -> None:
+            await site.engine.reaper.give_way(0)
+            order.append("reader")
+            go_on.set()
+
+        purging = asyncio.create_task(purge())
+        await began.wait()
+        reading = asyncio.create_task(read())
+        if comes_first == "purge":
+            # A turn of the loop, in which the reader begins to wait.
+            await asyncio.sleep(0)
+            go_on.set()
+        await asyncio.gather(purging, reading)
+
+    site.write(upsert(b"a", b"v", GONE))
+    site.pass_seconds(2)
+    site.run(work())
+    assert order[0] == comes_first

@@ -1,4 +1,7 @@
-"""Two servers on one database, one of them killed again and again: the other goes on, and nothing acknowledged is lost."""
+"""Two servers on one database, one of them killed again and again: the other goes on, and nothing acknowledged is lost.
+
+Each death is told once by events, by the erasure log and by a webhook.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,11 @@ import pytest
 from mayflydb.store.postgres.connection import connect
 from nodes.crew import since, together
 from postgres_cluster import Cluster
+from reliability.deaths import Receiver, check_agreement
 from reliability.kill9.load import CLIENTS, Item, Life
 from reliability.kill9.process import Server
 from reliability.kill9.wire import Connection, Gone
+from served import Http
 
 ROUNDS, WRITES = 3, 150
 """Kills, and acknowledged writes before each."""
@@ -43,7 +48,7 @@ class OnPostgres(Server):
 
     @property
     def _arguments(self) -> list[str]:
-        return ["serve", "--storage", self._url, "-p", "0", "--sweep-interval", "50ms"]
+        return ["serve", "--storage", self._url, "-p", "0", "--sweep-interval", "50ms", "--erasure-log"]
 
 
 class Pair:
@@ -156,6 +161,7 @@ def killed(rounds: int, seed: int, postgres: Cluster, directory: Path) -> str:
     began = monotonic()
     directory.mkdir(exist_ok=True)
     with ExitStack() as stack:
+        receiver = stack.enter_context(Receiver())
         servers = [stack.enter_context(OnPostgres(directory / name, url)) for name in ("first", "second")]
         for server in servers:
             server.start()
@@ -163,18 +169,22 @@ def killed(rounds: int, seed: int, postgres: Cluster, directory: Path) -> str:
 
         async def live() -> None:
             await life.set_up()
+            Http(servers[0].port).post("webhooks", name="audit", url=receiver.url)
             for _ in range(rounds):
                 await life.round()
 
         asyncio.run(live())
+        # Whichever node purged, wrote lines and sent messages, before it was killed or after.
+        told = check_agreement(Http(servers[1].port), receiver)
         for server in servers:
             server.kill()
     deaths = life.check_events(copied(postgres, url, directory / "copy.db"))
     assert life.acknowledged >= rounds * (WRITES // 2 + SURVIVOR) and deaths and life.hidden
     assert all(server.starts > 1 for server in servers)
+    assert told
     return (
         f"N={rounds} kills in {since(began):.0f} s, {life.acknowledged} acknowledged writes, {life.checked} reads,"
-        f" {life.hidden} of the dead, {deaths} deaths, {dict(life.tally)}"
+        f" {life.hidden} of the dead, {deaths} deaths, {told} told in {len(receiver.messages)} messages, {dict(life.tally)}"
     )
 
 

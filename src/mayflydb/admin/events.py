@@ -178,6 +178,7 @@ class EventStreams:
         """
         open_group: _Purge | None = None
         while True:
+            await self._engine.reaper.give_way(after)
             now = await self._engine.now()
             try:
                 page = await self._engine.expiries(after, PAGE, now)

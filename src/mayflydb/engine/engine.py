@@ -302,14 +302,14 @@ class Engine:
         rules = container.rules
         if record is None or (rules and not visible_at(record, rules, now)):
             return None
-        return self.accesses.note(container, record, now)
+        return self.accesses.note(container, record, now) if container.definition.lifecycle.touch else record
 
     async def get(self, container: Node, partition: bytes, key: bytes, now: Instant) -> Record | None:
         """Find a visible record."""
         record = await self.store.read(Get(container.id, partition, key))
         if record is None or not visible_at(record, container.rules, now):
             return None
-        return self.accesses.note(container, record, now)
+        return self.accesses.note(container, record, now) if container.definition.lifecycle.touch else record
 
     def scan(
         self, container: Node, scope: Scope, after: Position | None, now: Instant, batch: int = SCAN_BATCH

@@ -78,6 +78,10 @@ class ExpiryEvents:
         """Return the number of the last event; 0: there was none."""
         return await self._store.read(LastExpiry())
 
+    async def is_far_behind(self, place: int) -> bool:
+        """Return whether half of the events that are kept at most have come since a place."""
+        return await self.last() - place > self._limits.number // 2
+
     async def place(self, reader: str) -> int | None:
         """Return the number of the last event that a reader with this name is done with; None: it has no place yet."""
         return await self._store.read(NamedNumber(reader))

@@ -11,7 +11,7 @@ import contextlib
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from mayflydb.engine.billing import Billing
 from mayflydb.engine.catalog import Nodes, Run
@@ -53,6 +53,9 @@ LOOK: Span = 5 * SECOND
 RETRY: Span = SECOND
 SHORTEST_WAIT: Span = 50 * MILLISECOND
 """The shortest wait between two looks at an exhausted budget."""
+
+WAY_SECONDS: Final = 0.25
+"""The wait of a reader of events before each page while records are purged."""
 
 Lease: TypeAlias = Callable[[str, Span], Awaitable[bool]]
 """Takes or renews a name for a time; False: another node has it."""
@@ -184,6 +187,13 @@ class Reaper:
     def run_totals(self) -> tuple[int, int]:
         """(processed, erased) records of all passes over containers with a schedule of their own, since the process began."""
         return self._sweeper.runs.processed, self._sweeper.runs.erased_in_all
+
+    async def give_way(self, place: int) -> None:
+        """Let a reader of events, which has read them up to a place, wait while a purge is under way, for a moment at most: it
+        would slow the purge down. A reader that is far behind does not wait, or events would be removed unread.
+        """
+        if self._sweeper.is_busy and not await self.events.is_far_behind(place):
+            await self._sweeper.wait_for_rest(WAY_SECONDS)
 
     # --- purges on demand ------------------------------------------------------------------------------------------
 

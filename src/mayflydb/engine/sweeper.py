@@ -6,6 +6,7 @@ The planner chooses each sweep from the agenda's backlog, and the sweep's own tr
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -98,6 +99,17 @@ class Sweeper:
         )
 
     # --- requests --------------------------------------------------------------------------------------------------
+
+    @property
+    def is_busy(self) -> bool:
+        """Return whether a request is under way."""
+        return self._sweeping.locked()
+
+    async def wait_for_rest(self, seconds: float) -> None:
+        """Wait for the end of the request that is under way, but not for longer than so many seconds."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds), self._sweeping:
+                pass
 
     async def sweep_due(self, request: PurgeRequest) -> Counter[int]:
         """Sweep until nothing is left that the request names; return the number of purged records by container.

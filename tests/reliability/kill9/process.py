@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -40,10 +41,12 @@ PATIENCE = 60.0
 class Server:
     """One server at a time on one file.
 
-    `ydb`: whether it serves YDB; to load that is most of a start, and no server that is forked can bring it along.
+    `ydb`: whether it serves YDB; to load that is most of a start, and no server that is forked can bring it along. `options`:
+    more of its command line.
     """
 
-    def __init__(self, directory: Path, ydb: bool = False) -> None:
+    def __init__(self, directory: Path, ydb: bool = False, options: Sequence[str] = ()) -> None:
+        self._options = options
         self.file = directory / "mayfly.db"
         self._with_ydb = ydb
         self._directory = directory
@@ -75,7 +78,7 @@ class Server:
     @property
     def _arguments(self) -> list[str]:
         ports = ["-p", "0"] if self._with_ydb else ["-p", "0", "--ydb-port", "-1"]
-        return ["serve", str(self.file), *ports, "--sweep-interval", "50ms"]
+        return ["serve", str(self.file), *ports, "--sweep-interval", "50ms", *self._options]
 
     def start(self) -> None:
         """A new server; returns when it is ready."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from typing import Any, Protocol
+
+from bson import ObjectId
 
 from mayflydb.embedded import RunningServer
 
@@ -30,6 +32,14 @@ class Subject(Protocol):
 
     def count(self) -> int:
         """Count the visible records as a client does."""
+        ...
+
+    def ids(self, at: datetime | None = None) -> set[str]:
+        """The visible records, or those as of an instant. A client reads them all, which prolongs no life."""
+        ...
+
+    def read(self, id: str) -> None:
+        """Read one record by its key, as a client does."""
         ...
 
     def close(self) -> None:
@@ -74,6 +84,27 @@ class CosmosSubject:
         container = self._client.get_database_client("shop").get_container_client("sessions")
         return len(list(container.read_all_items()))
 
+    def ids(self, at: datetime | None = None) -> set[str]:
+        if at is None:
+            return self._ids_of(self._client)
+        from azure.cosmos import CosmosClient
+
+        address, key = self._server.cosmos.url, self._server.cosmos.key
+        # A feed takes no headers of a single call.
+        with CosmosClient(address, key, headers={"x-mayfly-as-of": at.isoformat()}) as later:
+            return self._ids_of(later)
+
+    @staticmethod
+    def _ids_of(client: Any) -> set[str]:
+        container = client.get_database_client("shop").get_container_client("sessions")
+        return {item["id"] for item in container.read_all_items()}
+
+    def read(self, id: str) -> None:
+        from azure.cosmos.exceptions import CosmosResourceNotFoundError
+
+        with suppress(CosmosResourceNotFoundError):
+            self._client.get_database_client("shop").get_container_client("sessions").read_item(id, "a")
+
     def close(self) -> None:
         self._client.__exit__(None, None, None)  # type: ignore[no-untyped-call]
 
@@ -114,6 +145,13 @@ class MongoSubject:
 
     def count(self) -> int:
         return int(self._collection.count_documents({}))
+
+    def ids(self, at: datetime | None = None) -> set[str]:
+        sent: dict[str, Any] = {} if at is None else {"comment": {"mayflyAsOf": at}}
+        return {str(each["_id"]) for each in self._collection.find({}, **sent)}
+
+    def read(self, id: str) -> None:
+        self._collection.find_one({"_id": ObjectId(id)})
 
     def close(self) -> None:
         self._client.close()
@@ -182,6 +220,16 @@ class YdbSubject:
         with self._pool() as pool:
             (found,) = pool.execute_with_retries("SELECT COUNT(*) AS n FROM carts")
         return int(found.rows[0].n)
+
+    def ids(self, at: datetime | None = None) -> set[str]:
+        pragma = "" if at is None else f'PRAGMA mayfly.AsOf = "{at.isoformat()}"; '
+        with self._pool() as pool:
+            found = pool.execute_with_retries(f"{pragma}SELECT id FROM carts")
+        return {str(row.id) for each in found for row in each.rows}
+
+    def read(self, id: str) -> None:
+        with self._pool() as pool:
+            pool.execute_with_retries(f"SELECT id FROM carts WHERE id = {id}")
 
     @contextmanager
     def _pool(self) -> Iterator[Any]:

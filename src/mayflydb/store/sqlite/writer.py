@@ -150,7 +150,8 @@ class Writer:
         while not (queues.closing and queues.next_urgency() is None):
             await queues.wait_for_work()
             await self._run_all_alone()
-            await self._scrub_all()
+            if self._scrubs:
+                await self._scrub_all()
             if self._must_checkpoint and self._log is not None:
                 # A renamed file gets all acknowledged writes: its log was perhaps not renamed with it.
                 self._must_checkpoint = False
@@ -170,7 +171,8 @@ class Writer:
                 if self._is_look_due():
                     await self._look_at_disk()
                 await self._run_all_alone()
-                await self._scrub_all()
+                if self._scrubs:
+                    await self._scrub_all()
 
     def _is_look_due(self) -> bool:
         return self._space is not None and self._log is not None and self._space.is_due(self._log.written)
