@@ -26,6 +26,7 @@ PAGES: Final = {
     "/_explorer/index.html": "/_explorer/index.html",
     "/_explorer/find": "/_explorer/find?q=s",
     "/_explorer/due": "/_explorer/due",
+    "/_explorer/advice": "/_explorer/advice",
     "/_explorer/events": "/_explorer/events",
     "/_explorer/clock": "/_explorer/clock",
     "/_explorer/guard": "/_explorer/guard",

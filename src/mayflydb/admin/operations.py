@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from mayflydb.admin import advice_answers as aa
 from mayflydb.admin import answers as a
 from mayflydb.admin import erasure_answers as ea
 from mayflydb.admin import lifecycle_answers as la
@@ -26,6 +27,7 @@ from mayflydb.admin.reports import ExpiryReports
 from mayflydb.admin.resources import Resources
 from mayflydb.admin.snapshots import SnapshotControl
 from mayflydb.admin.targets import TargetResolver, Targets
+from mayflydb.admin.ttl_advice import TtlAdvice
 from mayflydb.admin.undeleting import Undeleting
 from mayflydb.admin.webhooks import Webhooks
 from mayflydb.admin.wires import Wires
@@ -106,6 +108,7 @@ class Admin:
             engine, self.targets, time_travel, shared, host_clock, self.events.note, lambda: str(info(None)["storage"])
         )
         self.reports = ExpiryReports(engine, self.targets)
+        self.advice = TtlAdvice(engine, self.targets)
         self.maintenance = Maintenance(engine, self.targets, self.clock, self.reports, self.events.note)
         self.pausing = Pausing(engine, self.targets)
         self.lifecycles = Lifecycles(engine, self.targets)
@@ -298,6 +301,15 @@ class Admin:
                 a.ForecastAnswer,
                 reports.forecast,
                 {"horizon": "2h", "buckets": 4},
+            ),
+            Operation(
+                "GET",
+                "ttl/advise",
+                "Advises on the ttl of containers by the ages at which records are read and updated.",
+                r.Listing,
+                aa.TtlAdviceAnswer,
+                lambda query: self.advice.advise(query.target),
+                {"target": CONTAINER},
             ),
             Operation(
                 "GET",

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Generator, Sequence
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
+from mayflydb.engine.access_ages import AccessAges
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.timekeeper import Timekeeper
 from mayflydb.engine.transactions import Body, WriteTransaction
@@ -52,25 +53,40 @@ class Accesses:
         self._time = time
         self._transact = transact
         self._batch = INLINE_BATCH_SIZE if inline else BATCH_SIZE
+        self.ages: AccessAges | None = None
+        """Samples the ages of what is read; None: they are not observed."""
+
         self._notes: dict[tuple[int, Identity], Instant] = {}
         self._task: asyncio.Task[None] | None = None
         self._writing = asyncio.Lock()
 
     def note(self, container: Node, record: Record | None, now: Instant) -> Record | None:
         """Take note of a visible record that was read at an instant, and return it; None: there was none."""
-        interval = container.definition.lifecycle.touch
-        # A read as of a later instant changes nothing.
-        if not interval or record is None or now > self._time.latest:
-            return record
-        if needs_touch(record, container.rules, now, interval):
-            self._add((container.id, (record.partition, record.key)), now)
+        ages, interval = self.ages, container.definition.lifecycle.touch
+        if ages is not None and record is not None:
+            use = ages.uses.get(container.id)
+            # Most reads are not sampled, and end here.
+            if use is not None and use.read_in > 1:
+                use.read_in -= 1
+            elif now <= self._time.latest:
+                ages.note_read(container, record, now)
+        if interval and record is not None:
+            self._note_touch(container, record, now, interval)
         return record
 
     def note_all(self, container: Node, records: Sequence[Record], now: Instant) -> None:
         """Take note of several records."""
-        if container.definition.lifecycle.touch:
+        interval = container.definition.lifecycle.touch
+        if self.ages is not None and now <= self._time.latest:
+            self.ages.note_reads(container, records, now)
+        if interval:
             for record in records:
-                self.note(container, record, now)
+                self._note_touch(container, record, now, interval)
+
+    def _note_touch(self, container: Node, record: Record, now: Instant, interval: int) -> None:
+        # A read as of a later instant changes nothing.
+        if now <= self._time.latest and needs_touch(record, container.rules, now, interval):
+            self._add((container.id, (record.partition, record.key)), now)
 
     def _add(self, note: tuple[int, Identity], now: Instant) -> None:
         if len(self._notes) >= MOST_NOTES and note not in self._notes:

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import msgspec
 
 from mayflydb.clock import monotonic_us
+from mayflydb.engine.access_ages import AccessAges, WriteTally
 from mayflydb.engine.access_log import AccessLog, Observer, Observers
 from mayflydb.engine.accesses import Accesses
 from mayflydb.engine.budgets import Budgets
@@ -35,7 +36,7 @@ from mayflydb.engine.slow_log import SlowLog
 from mayflydb.engine.storage_sizes import StorageSizes
 from mayflydb.engine.timekeeper import MARK, OF_THE_HOST, Timekeeper
 from mayflydb.engine.traces import TraceLog
-from mayflydb.engine.transactions import Body, ExpirableRecords, WriteTransaction
+from mayflydb.engine.transactions import Body, ExpirableRecords, Tallied, WriteTransaction
 from mayflydb.engine.undeletes import Undeletes
 from mayflydb.engine.upcoming import next_deadline
 from mayflydb.engine.workspace import Workspace
@@ -69,8 +70,10 @@ from mayflydb.store.snapshots import RESTORES, Snapshots
 
 T = TypeVar("T")
 
-_Decided: TypeAlias = tuple[T, tuple[ExpirableRecords, ...], Instant]
-"""The reply of a decision for the engine itself: the caller's reply, records that may expire, the instant of the write."""
+_Decided: TypeAlias = tuple[T, tuple[ExpirableRecords, ...], tuple[Tallied, ...], Instant]
+"""The reply of a decision for the engine itself: the caller's reply, records that may expire, counts of the writes while accesses
+are observed, the instant of the write.
+"""
 
 Kept: TypeAlias = Callable[[int, bytes, bytes], Record | None]
 """Finds the committed record of a container, a partition and a key if the store keeps it in memory; None: not known."""
@@ -204,6 +207,7 @@ class Engine:
         self.ordered_histories = OrderedHistories(store, nodes)
         self.expiry_counts = ExpiryCounts(store)
         self.accesses = Accesses(time, self.transact, inline=not store.durable)
+        self.access_ages = AccessAges(store)
         reaper.prepare_sweeps(self.accesses.flush)
         self.indexes = Indexes(
             store, nodes, lambda: self._write_instant(0), lease, reaper.locks, self._begin_build, self.accesses.note_all
@@ -228,6 +232,11 @@ class Engine:
         self.observer: Observer | None
         self.observer = Observers(noting) if len(noting) > 1 else next(iter(noting), None)
         self.reaper.trace(traces)
+
+    def observe_accesses(self, step: int) -> None:
+        """Sample the ages of what clients read and update from now on, as `AccessAges.turn_on` does; 0: no longer."""
+        self.access_ages.turn_on(step)
+        self.accesses.ages = self.access_ages if step else None
 
     def _begin_build(self, container: int) -> Statement:
         """Begin the computations of work on the indexes of a container, which may take as long as it takes."""
@@ -397,6 +406,7 @@ class Engine:
 
     def _forget_content(self) -> None:
         self.epoch += 1
+        self.access_ages.forget()
         self.nodes.forget()
         self.version_cache.reset()
         self.locks.reset()
@@ -470,9 +480,11 @@ class Engine:
 
     def _finish_write(self, committed: Committed[_Decided[T]]) -> T:
         self.reaper.notifier.notify()
-        reply, expirables, written = committed.reply
+        reply, expirables, tallies, written = committed.reply
         if written > self.committed_at:
             self.committed_at = written
+        for node, tally in tallies:
+            self.access_ages.note_writes(node, tally, written)
         # Use the current schedule: it may have changed since the decision.
         for container, rules, own, records in expirables:
             for record in records:
@@ -482,14 +494,16 @@ class Engine:
         return reply
 
     def _decide(self, body: Body[T], now: Instant, holder: LockHolder | None) -> Decision[_Decided[T]]:
-        transaction = WriteTransaction(self.nodes, self._write_instant(now), self.locks, holder)
+        transaction = WriteTransaction(
+            self.nodes, self._write_instant(now), self.locks, holder, self.accesses.ages is not None
+        )
         reply = yield from body(transaction)
         for container, replaced in transaction.replaced_versions():
             self.version_cache.note(container, replaced)
         changes = transaction.changes
         if changes:
             self._changed_at = transaction.now
-        return Outcome(changes, (reply, transaction.expirables, transaction.now))
+        return Outcome(changes, (reply, transaction.expirables, transaction.tallies, transaction.now))
 
     def write(self, container: int, command: Command, now: Instant) -> Coroutine[Any, Any, Written]:
         """Decide and commit one command. Errors: those of its mode, OwnerNotFound, Unavailable, OutcomeUnknown."""
@@ -505,6 +519,8 @@ class Engine:
         if row is None:
             raise OwnerNotFound(OWNER_MISSING)
         space = Workspace(self.nodes.of(row), now, None, self.locks, holder)
+        if self.accesses.ages is not None:
+            space.tally = WriteTally()
         written = yield from space.run(command)
         if space.replaced:
             self.version_cache.note(container, space.replaced)
@@ -512,7 +528,8 @@ class Engine:
             self._changed_at = now
         rules = space.rules
         expirables = ((container, rules, space.schedule, tuple(space.written_records)),) if rules else ()
-        return Outcome(tuple(space.changes), (written, expirables, now))
+        tallies = () if space.tally is None else ((space.node, space.tally),)
+        return Outcome(tuple(space.changes), (written, expirables, tallies, now))
 
     async def write_all(
         self, container: int, commands: Sequence[Command | Step], now: Instant, read_set: ReadSet | None = None

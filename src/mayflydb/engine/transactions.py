@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any, TypeAlias, TypeVar
 
-from mayflydb.engine.catalog import OWNER_MISSING, Nodes
+from mayflydb.engine.access_ages import WriteTally
+from mayflydb.engine.catalog import OWNER_MISSING, Node, Nodes
 from mayflydb.engine.locks import LockHolder, Locks
 from mayflydb.engine.version_cache import Replaced
 from mayflydb.engine.workspace import Workspace
@@ -22,19 +23,28 @@ ExpirableRecords: TypeAlias = tuple[int, tuple[Rule, ...], Schedule | None, tupl
 """(container, its rules, its own schedule, records that may expire)."""
 
 
+Tallied: TypeAlias = tuple[Node, WriteTally]
+
+
 class WriteTransaction:
     """The workspaces of the containers that a body uses; all of them decide by the same `now`."""
 
-    __slots__ = ("_holder", "_locks", "_lsns", "_nodes", "_spaces", "_stamps", "now")
+    __slots__ = ("_holder", "_locks", "_lsns", "_nodes", "_spaces", "_stamps", "_tallies", "now")
 
     def __init__(
-        self, nodes: Nodes, now: Instant, locks: Locks | None = None, holder: LockHolder | None = None
+        self,
+        nodes: Nodes,
+        now: Instant,
+        locks: Locks | None = None,
+        holder: LockHolder | None = None,
+        tallies: bool = False,
     ) -> None:
-        """`locks`, `holder`: as in Workspace."""
+        """`locks`, `holder`: as in Workspace. `tallies`: count what clients write."""
         self.now = now
         self._nodes = nodes
         self._locks = locks
         self._holder = holder
+        self._tallies = tallies
         self._spaces: dict[int, Workspace] = {}
         self._lsns: dict[int, int] = {}
         self._stamps: dict[int, bytes] = {}
@@ -51,6 +61,8 @@ class WriteTransaction:
             space = self._spaces[container] = Workspace(
                 self._nodes.of(row), self.now, self._stamps, self._locks, self._holder
             )
+            if self._tallies:
+                space.tally = WriteTally()
             # Before the first allocation here: read sets are checked against the commits of others alone.
             self._lsns[container] = row.lsn
         return space
@@ -71,6 +83,11 @@ class WriteTransaction:
         return tuple(
             [(id, space.rules, space.schedule, tuple(space.written_records)) for id, space in spaces if space.rules]
         )
+
+    @property
+    def tallies(self) -> tuple[Tallied, ...]:
+        """The containers in which clients' writes were counted, and the counts."""
+        return tuple([(space.node, space.tally) for space in self._spaces.values() if space.tally is not None])
 
     def replaced_versions(self) -> list[tuple[int, list[Replaced]]]:
         """Return the versions that end with this transaction, by container."""

@@ -28,6 +28,7 @@ from mayflydb.portal.paths import page_routes
 from mayflydb.portal.shell import OVERVIEW, OVERVIEW_TWIN, Shell
 from mayflydb.portal.snapshots import SnapshotsPage
 from mayflydb.portal.static import Static
+from mayflydb.portal.ttl_advice import AdvicePage
 from mayflydb.portal.ydb.routes import ydb_routes
 
 
@@ -38,6 +39,7 @@ def pages_app(admin: Admin, wires: Wires) -> ASGIApp:
     overview, events = OverviewPage(admin, shell, wires), EventsPage(admin, shell)
     find = FindPage(admin, shell)
     connect, guard = ConnectPage(admin, shell), GuardPage(admin, shell)
+    advice = AdvicePage(admin, shell)
     clock, snapshots = ClockPage(admin, shell), SnapshotsPage(admin, shell)
 
     async def file(request: Request) -> Response:
@@ -49,6 +51,7 @@ def pages_app(admin: Admin, wires: Wires) -> ASGIApp:
         *page_routes("/_explorer/find", find.show, find.show_json),
         *page_routes("/_explorer/connect", connect.show, connect.show_json),
         *page_routes("/_explorer/guard", guard.show, guard.show_json, guard.submit),
+        *page_routes("/_explorer/advice", advice.show, advice.show_json),
         *page_routes("/_explorer/due", overview.show_due, overview.show_due_json),
         Route("/_explorer/events", events.show),
         Route("/_explorer/events.json", events.show_json),

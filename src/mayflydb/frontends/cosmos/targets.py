@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from mayflydb.engine.catalog import Node
-from mayflydb.engine.proposals import Change, Proposal
+from mayflydb.engine.proposals import Anchors, Change, Proposal
 from mayflydb.expiry.deadline import deadline, has_passed
 from mayflydb.expiry.rules import Cause
 from mayflydb.frontends.cosmos.caller import Caller
@@ -91,6 +91,14 @@ class CosmosTargets:
             return None
         # The write at `now` gets the _ts of this second.
         return {**record, "ttl": ends // SECOND - now // SECOND}
+
+    def anchors(self, database: str, container: Node) -> Anchors:
+        """Return the last write alone."""
+        return Anchors(last_write=True, dates=False)
+
+    def find_dates(self, container: Node, record: Record) -> Mapping[str, Instant]:
+        """Return no dates: lives count from the last write."""
+        return {}
 
     def propose(self, database: str, container: Node, change: Change) -> Proposal:
         """Return the rules of another `defaultTtl`, and the current default."""

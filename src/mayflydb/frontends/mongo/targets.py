@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from mayflydb.engine.catalog import Node
-from mayflydb.engine.proposals import Change, Proposal
+from mayflydb.engine.proposals import Anchors, Change, Proposal
 from mayflydb.expiry.rules import Cause
 from mayflydb.model.errors import BadRequest, Unsupported
 from mayflydb.model.hints import Hint
@@ -92,6 +92,18 @@ class MongoTargets:
     def describe_record(self, database: str, container: Node, record: Record) -> dict[str, Any]:
         """Last write, own ttl and the reason why it is ignored, and the date that each TTL index finds."""
         found: dict[str, Any] = _ttl_reports().describe(container, record, self._contract(database, container))
+        return found
+
+    def anchors(self, database: str, container: Node) -> Anchors:
+        """Return what the TTL indexes of the collection's profile may count from."""
+        contract = self._contract(database, container)
+        return Anchors(contract.profile != "native", contract.profile != "cosmos" or contract.custom_path)
+
+    def find_dates(self, container: Node, record: Record) -> Mapping[str, Instant]:
+        """Return the dates in the fields of a document, without those in documents inside it and in arrays."""
+        if "uuid" not in container.body:
+            return {}
+        found: Mapping[str, Instant] = _ttl_reports().find_dates(record)
         return found
 
     def propose(self, database: str, container: Node, change: Change) -> Proposal:

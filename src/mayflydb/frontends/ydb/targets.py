@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from mayflydb.engine.catalog import Node
-from mayflydb.engine.proposals import Change, Proposal
+from mayflydb.engine.proposals import Anchors, Change, Proposal
 from mayflydb.expiry.rules import Cause
 from mayflydb.model.errors import BadRequest, Unsupported
 from mayflydb.model.hints import Hint
@@ -16,6 +16,9 @@ from mayflydb.model.record import Record
 
 if TYPE_CHECKING:
     from mayflydb.frontends.ydb.schemes.catalog import Schemes
+
+MOST_READERS: Final = 1000
+"""Tables whose columns of dates are kept."""
 
 
 class YdbTargets:
@@ -30,6 +33,7 @@ class YdbTargets:
         """Take the served databases and the function that returns the schemes; None if YDB is not served."""
         self.databases = tuple(databases)
         self._schemes = schemes
+        self._date_readers: dict[int, tuple[Node, Callable[[Record], Mapping[str, Instant]]]] = {}
 
     def is_listed(self, database: str, container: Node | None = None) -> bool:
         """True for a database and for a table. Directories and views have no rows."""
@@ -74,6 +78,21 @@ class YdbTargets:
         """Return the last write of a row and the date in its TTL column."""
         found: dict[str, Any] = _reports().describe_row(container, record)
         return found
+
+    def anchors(self, database: str, container: Node) -> Anchors:
+        """Return dates alone: a TTL counts from a column."""
+        return Anchors(last_write=False, dates=True)
+
+    def find_dates(self, container: Node, record: Record) -> Mapping[str, Instant]:
+        """Return the dates in the columns of a row. Numbers are left out: their unit is not known."""
+        if "columns" not in container.body:
+            return {}
+        known = self._date_readers.get(container.id)
+        if known is None or known[0] is not container:
+            if len(self._date_readers) >= MOST_READERS:
+                self._date_readers.clear()
+            known = self._date_readers[container.id] = container, _reports().date_reader(container)
+        return known[1](record)
 
     def propose(self, database: str, container: Node, change: Change) -> Proposal:
         """Return the preview of a TTL change."""
