@@ -17,9 +17,11 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from mayflydb.engine.catalog import ROOT, Definition, Node, row_of
+from mayflydb.engine.commands import Mode, Written
 from mayflydb.engine.companions import home_of
 from mayflydb.engine.ordered_histories import ChangeNotifier
 from mayflydb.engine.reads import row_at
+from mayflydb.engine.version_cache import Replaced
 from mayflydb.expiry.access_ages import RUNGS, AgeCounts, Ages, Observations, ages_of
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import MINUTE, Instant, Span
@@ -48,6 +50,9 @@ LARGEST: Final = 16 << 10
 
 FLUSH_INTERVAL: Final[Span] = MINUTE
 ROWS_PER_COMMIT: Final = 16
+
+_DELETE = Mode.DELETE
+"""Before Python 3.12, looking up a member in its class takes ten times as long as this."""
 
 DatesOf: TypeAlias = Callable[[Node, Record], Mapping[str, Instant]]
 """Returns the dates of a record from which its life could count, by field, in a container without rules."""
@@ -119,20 +124,34 @@ class AccessAges:
         if use is not None and records:
             use.read_in = self._sample_batch(use, use.seen.reads, container, records, now, use.read_in)
 
-    def note_writes(self, container: Node, tally: WriteTally, now: Instant) -> None:
-        """Take note of a transaction that has committed."""
+    def note_write(self, container: Node, written: Written, replaced: Sequence[Replaced], now: Instant) -> None:
+        """Take note of a single write that has committed. `replaced`: the versions that it ended, the visible one last."""
         use = self.uses.get(container.id) or self._begin(container.id, now)
         if use is None:
             return
-        seen = use.seen
-        if tally.created:
-            seen.created += tally.created
-            seen.created_bytes += tally.created_bytes
-            seen.last_created = now
-        seen.deleted += tally.deleted
+        if written.created:
+            use.seen.add_created(1, len(written.record.value), now)
+        elif written.mode is _DELETE:
+            use.seen.deleted += 1
+        elif replaced:
+            use.update_in -= 1
+            if use.update_in < 1:
+                use.update_in = self._sample(use, use.seen.updates, container, replaced[-1].record, now)
         use.changed = True
-        if tally.updated:
-            use.update_in = self._sample_batch(use, seen.updates, container, tally.updated, now, use.update_in)
+
+    def note_transaction(self, tallies: Sequence[tuple[Node, WriteTally]], now: Instant) -> None:
+        """Take note of a transaction that has committed."""
+        for container, tally in tallies:
+            use = self.uses.get(container.id) or self._begin(container.id, now)
+            if use is None:
+                continue
+            if tally.created:
+                use.seen.add_created(tally.created, tally.created_bytes, now)
+            use.seen.deleted += tally.deleted
+            use.changed = True
+            if tally.updated:
+                ages = use.seen.updates
+                use.update_in = self._sample_batch(use, ages, container, tally.updated, now, use.update_in)
 
     def _begin(self, container: int, now: Instant) -> Use | None:
         if len(self.uses) >= MOST_CONTAINERS:

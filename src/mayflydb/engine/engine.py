@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import msgspec
 
 from mayflydb.clock import monotonic_us
-from mayflydb.engine.access_ages import AccessAges, WriteTally
+from mayflydb.engine.access_ages import AccessAges
 from mayflydb.engine.access_log import AccessLog, Observer, Observers
 from mayflydb.engine.accesses import Accesses
 from mayflydb.engine.budgets import Budgets
@@ -36,7 +36,7 @@ from mayflydb.engine.slow_log import SlowLog
 from mayflydb.engine.storage_sizes import StorageSizes
 from mayflydb.engine.timekeeper import MARK, OF_THE_HOST, Timekeeper
 from mayflydb.engine.traces import TraceLog
-from mayflydb.engine.transactions import Body, ExpirableRecords, Tallied, WriteTransaction
+from mayflydb.engine.transactions import Body, ExpirableRecords, WriteTransaction
 from mayflydb.engine.undeletes import Undeletes
 from mayflydb.engine.upcoming import next_deadline
 from mayflydb.engine.workspace import Workspace
@@ -70,9 +70,9 @@ from mayflydb.store.snapshots import RESTORES, Snapshots
 
 T = TypeVar("T")
 
-_Decided: TypeAlias = tuple[T, tuple[ExpirableRecords, ...], tuple[Tallied, ...], Instant]
-"""The reply of a decision for the engine itself: the caller's reply, records that may expire, counts of the writes while accesses
-are observed, the instant of the write.
+_Decided: TypeAlias = tuple[T, tuple[ExpirableRecords, ...], Callable[[Instant], None] | None, Instant]
+"""The reply of a decision for the engine itself: the caller's reply, records that may expire, what takes note of the writes while
+accesses are observed, the instant of the write.
 """
 
 Kept: TypeAlias = Callable[[int, bytes, bytes], Record | None]
@@ -480,11 +480,11 @@ class Engine:
 
     def _finish_write(self, committed: Committed[_Decided[T]]) -> T:
         self.reaper.notifier.notify()
-        reply, expirables, tallies, written = committed.reply
+        reply, expirables, take_note, written = committed.reply
         if written > self.committed_at:
             self.committed_at = written
-        for node, tally in tallies:
-            self.access_ages.note_writes(node, tally, written)
+        if take_note is not None:
+            take_note(written)
         # Use the current schedule: it may have changed since the decision.
         for container, rules, own, records in expirables:
             for record in records:
@@ -503,7 +503,9 @@ class Engine:
         changes = transaction.changes
         if changes:
             self._changed_at = transaction.now
-        return Outcome(changes, (reply, transaction.expirables, transaction.tallies, transaction.now))
+        ages = self.accesses.ages
+        take_note = None if ages is None else partial(ages.note_transaction, transaction.tallies)
+        return Outcome(changes, (reply, transaction.expirables, take_note, transaction.now))
 
     def write(self, container: int, command: Command, now: Instant) -> Coroutine[Any, Any, Written]:
         """Decide and commit one command. Errors: those of its mode, OwnerNotFound, Unavailable, OutcomeUnknown."""
@@ -519,8 +521,6 @@ class Engine:
         if row is None:
             raise OwnerNotFound(OWNER_MISSING)
         space = Workspace(self.nodes.of(row), now, None, self.locks, holder)
-        if self.accesses.ages is not None:
-            space.tally = WriteTally()
         written = yield from space.run(command)
         if space.replaced:
             self.version_cache.note(container, space.replaced)
@@ -528,8 +528,9 @@ class Engine:
             self._changed_at = now
         rules = space.rules
         expirables = ((container, rules, space.schedule, tuple(space.written_records)),) if rules else ()
-        tallies = () if space.tally is None else ((space.node, space.tally),)
-        return Outcome(tuple(space.changes), (written, expirables, tallies, now))
+        ages = self.accesses.ages
+        take_note = None if ages is None else partial(ages.note_write, space.node, written, space.replaced)
+        return Outcome(tuple(space.changes), (written, expirables, take_note, now))
 
     async def write_all(
         self, container: int, commands: Sequence[Command | Step], now: Instant, read_set: ReadSet | None = None

@@ -23,9 +23,6 @@ ExpirableRecords: TypeAlias = tuple[int, tuple[Rule, ...], Schedule | None, tupl
 """(container, its rules, its own schedule, records that may expire)."""
 
 
-Tallied: TypeAlias = tuple[Node, WriteTally]
-
-
 class WriteTransaction:
     """The workspaces of the containers that a body uses; all of them decide by the same `now`."""
 
@@ -85,7 +82,7 @@ class WriteTransaction:
         )
 
     @property
-    def tallies(self) -> tuple[Tallied, ...]:
+    def tallies(self) -> tuple[tuple[Node, WriteTally], ...]:
         """The containers in which clients' writes were counted, and the counts."""
         return tuple([(space.node, space.tally) for space in self._spaces.values() if space.tally is not None])
 

@@ -97,6 +97,12 @@ class Observations(msgspec.Struct, omit_defaults=True):
     deleted: int = 0
     last_created: Instant | None = None
 
+    def add_created(self, records: int, value_bytes: int, now: Instant) -> None:
+        """Count records that were created."""
+        self.created += records
+        self.created_bytes += value_bytes
+        self.last_created = now
+
     def merge(self, other: Observations) -> None:
         """Add what was seen in another time, or by another process."""
         self.since = min(self.since, other.since)
