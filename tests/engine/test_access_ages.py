@@ -24,8 +24,8 @@ from mayflydb.model.record import Record
 @pytest.fixture
 def seen(site: Site) -> Callable[..., Observations | None]:
     """What was seen of a container; accesses are observed from the beginning."""
-    site.engine.observe_accesses(8)
-    return lambda container=None: site.run(site.engine.access_ages.read(container or site.it))
+    site.engine.accesses.sample(8)
+    return lambda container=None: site.run(site.engine.accesses.ages.read(container or site.it))
 
 
 def named(site: Site, name: str, *rules: Rule) -> int:
@@ -103,7 +103,7 @@ def test_dates_of_fields_are_looked_for_without_rules_alone(site: Site, seen: Ca
         asked.append(record.key)
         return {f"f{n}": site.now - 5 * SECOND for n in range(20)}
 
-    site.engine.access_ages.find_dates = find
+    site.engine.accesses.ages.find_dates = find
     free, ruled = named(site, "free"), named(site, "ruled", default_rule(1000))
     for container in (free, ruled):
         site.write(create(b"a", b"v"), container)
@@ -118,7 +118,7 @@ def test_dates_of_fields_are_looked_for_without_rules_alone(site: Site, seen: Ca
 
 def test_a_busy_container_is_thinned_and_a_quiet_one_is_not(site: Site, seen: Callable[..., Observations]) -> None:
     site.write(create(b"a", b"v"))
-    node, record, ages = site.node(), read(site, b"a"), site.engine.access_ages
+    node, record, ages = site.node(), read(site, b"a"), site.engine.accesses.ages
     assert record is not None
     for _ in range(DENSE + 2 * DENSE + 4 * DENSE + 8 * 10 - 1):
         site.engine.accesses.note(node, record, site.now)
@@ -145,7 +145,7 @@ def test_a_batch_is_sampled_evenly(site: Site, seen: Callable[..., Observations]
     site.engine.accesses.note_all(node, records, now)
     assert MOST_OF_BATCH - 3 <= seen().reads[LAST_WRITE].count <= MOST_OF_BATCH
     # Later batches go on where the last one ended, whatever their sizes are.
-    use = site.engine.access_ages.uses[site.it]
+    use = site.engine.accesses.ages.uses[site.it]
     use.sampled, before = DENSE * 16, seen().reads[LAST_WRITE].count
     done = 0
     while done < 800:
@@ -156,10 +156,10 @@ def test_a_batch_is_sampled_evenly(site: Site, seen: Callable[..., Observations]
 
 
 def test_off_notes_nothing(site: Site) -> None:
-    site.engine.observe_accesses(0)
+    site.engine.accesses.sample(0)
     site.write(create(b"a", b"v"))
     read(site, b"a")
-    assert site.engine.access_ages.uses == {}
+    assert site.engine.accesses.ages.uses == {}
 
 
 def test_a_read_as_of_a_later_instant_is_no_access(site: Site, seen: Callable[..., Observations]) -> None:
@@ -176,7 +176,7 @@ def test_containers_beyond_the_limit_are_left_out(
     for container in containers:
         site.write(create(b"a", b"v"), container)
     assert [seen(each) is None for each in containers] == [False, False, True]
-    assert site.engine.access_ages.left_out == 1
+    assert site.engine.accesses.ages.left_out == 1
 
 
 def durable(site: Site) -> None:
@@ -191,24 +191,24 @@ def test_a_restart_keeps_what_was_seen(site: Site, seen: Callable[..., Observati
         site.pass_seconds(10)
         read(site, b"a")
     before = seen()
-    site.run(site.engine.access_ages.flush())
+    site.run(site.engine.accesses.ages.flush())
     assert seen() == before
     again = site.run(open_engine(site.engine.store, site.clock))
-    again.observe_accesses(8)
+    again.accesses.sample(8)
     site.pass_seconds(100)
 
     async def read_again() -> Observations | None:
         node = await again.node_by_id(site.it)
         assert node is not None
         await again.get(node, partition_of(b"a"), b"a", await again.now())
-        return await again.access_ages.read(site.it)
+        return await again.accesses.ages.read(site.it)
 
     after = site.run(read_again())
     assert after is not None and (after.since, after.created) == (before.since, 1)
     assert (after.reads[LAST_WRITE].count, after.reads[LAST_WRITE].longest) == (4, 130 * SECOND)
     # Two processes add to one row.
     read(site, b"a")
-    for ages in (again.access_ages, site.engine.access_ages):
+    for ages in (again.accesses.ages, site.engine.accesses.ages):
         site.run(ages.flush())
     assert seen().reads[LAST_WRITE].count == 5
     again.evaluators.close()
@@ -217,7 +217,7 @@ def test_a_restart_keeps_what_was_seen(site: Site, seen: Callable[..., Observati
 def test_nothing_new_writes_nothing(site: Site, seen: Callable[..., Observations]) -> None:
     durable(site)
     site.write(create(b"a", b"v"))
-    ages = site.engine.access_ages
+    ages = site.engine.accesses.ages
     site.run(ages.flush())
     version = site.engine.catalog_version
     site.run(ages.flush())
@@ -231,7 +231,7 @@ def test_rows_go_with_their_container(site: Site, seen: Callable[..., Observatio
     gone = site.container("gone")
     for container in (site.it, gone):
         site.write(create(b"a", b"v"), container)
-    site.run(site.engine.access_ages.flush())
+    site.run(site.engine.accesses.ages.flush())
 
     async def rows() -> list[str]:
         space = await site.engine.node(SPACE)
@@ -241,7 +241,7 @@ def test_rows_go_with_their_container(site: Site, seen: Callable[..., Observatio
     assert site.run(rows()) == [str(site.it), str(gone)]
     site.write(create(b"b", b"v"), gone)
     site.run(site.engine.definitions.drop(gone))
-    site.run(site.engine.access_ages.flush())
+    site.run(site.engine.accesses.ages.flush())
     assert site.run(rows()) == [str(site.it)]
 
 
@@ -259,11 +259,11 @@ def test_a_full_disk_loses_nothing(
         raise OutOfSpace("the disk is full")
 
     monkeypatch.setattr(AccessAges, "_write", refuse)
-    site.run(site.engine.access_ages.flush())
+    site.run(site.engine.accesses.ages.flush())
     assert "tried again" in caplog.text
     read(site, b"a")
     monkeypatch.setattr(AccessAges, "_write", write)
-    site.run(site.engine.access_ages.flush())
+    site.run(site.engine.accesses.ages.flush())
     assert (seen().created, seen().reads[LAST_WRITE].count) == (before.created, 2)
 
 
@@ -271,7 +271,7 @@ def test_a_row_of_another_version_is_begun_anew(site: Site, seen: Callable[..., 
     durable(site)
     site.write(create(b"a", b"v"))
     read(site, b"a")
-    ages = site.engine.access_ages
+    ages = site.engine.accesses.ages
     ages.uses[site.it].seen.reads[LAST_WRITE].buckets.append(0)
     site.run(ages.flush())
     assert seen() is None
@@ -282,7 +282,7 @@ def test_a_row_of_another_version_is_begun_anew(site: Site, seen: Callable[..., 
 
 def test_a_reset_forgets(site: Site, seen: Callable[..., Observations]) -> None:
     site.write(create(b"a", b"v"))
-    site.run(site.engine.access_ages.flush())
+    site.run(site.engine.accesses.ages.flush())
     read(site, b"a")
     site.run(site.engine.reset())
-    assert site.engine.access_ages.uses == {}
+    assert site.engine.accesses.ages.uses == {}

@@ -66,7 +66,7 @@ class AdviceOnTtl(Answer, frozen=True):
 
 
 class ContainerAdvice(Answer, frozen=True):
-    """What was seen of a container since an instant, and the advice. `only_grows`: there is no ttl, and nothing leaves it."""
+    """The accesses to a container since an instant, and the advice. `only_grows`: there is no ttl, and nothing leaves it."""
 
     target: Target
     since: Time | None

@@ -304,15 +304,6 @@ class Admin:
             ),
             Operation(
                 "GET",
-                "ttl/advise",
-                "Advises on the ttl of containers by the ages at which records are read and updated.",
-                r.Listing,
-                aa.TtlAdviceAnswer,
-                lambda query: self.advice.advise(query.target),
-                {"target": CONTAINER},
-            ),
-            Operation(
-                "GET",
                 "ttl/explain",
                 "Explains when and why one record expires, or why it does not.",
                 r.RecordName,
@@ -343,6 +334,15 @@ class Admin:
     def _ttl_operations(self) -> tuple[Operation, ...]:
         reports, pausing = self.reports, self.pausing
         return (
+            Operation(
+                "GET",
+                "ttl/advise",
+                "Advises on the ttl of containers by the ages at which records are read and updated.",
+                r.Listing,
+                aa.TtlAdviceAnswer,
+                lambda query: self.advice.advise(query.target),
+                {"target": CONTAINER},
+            ),
             Operation(
                 "POST",
                 "ttl/preview",

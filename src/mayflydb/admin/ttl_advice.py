@@ -15,7 +15,7 @@ from mayflydb.engine.access_ages import MOST_NAMES
 from mayflydb.engine.count_budget import Allowance
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.proposals import Change, Proposal
-from mayflydb.engine.record_samples import RecordSample, draw_sample
+from mayflydb.engine.record_samples import RecordSample
 from mayflydb.expiry.access_ages import LAST_WRITE, AgeCounts, Observations, field_ages, slot_ages
 from mayflydb.expiry.deadline import due_at
 from mayflydb.expiry.ttl_advice import LEAST_SAMPLES, Growth, Verdict, find_growth, judge, needed_watch
@@ -54,7 +54,7 @@ class TtlAdvice:
     def __init__(self, engine: Engine, targets: TargetResolver) -> None:
         self._engine = engine
         self._targets = targets
-        engine.access_ages.find_dates = targets.find_dates
+        engine.accesses.ages.find_dates = targets.find_dates
 
     async def advise(self, target: str | None) -> dict[str, Any]:
         """Return the advice for the containers of a target, or for all."""
@@ -62,14 +62,14 @@ class TtlAdvice:
         found = await self._targets.list_containers(target)
         return {
             "now": formats.time(now),
-            "sampling": self._engine.access_ages.step,
+            "sampling": self._engine.accesses.ages.step,
             "targets": [await self._describe(container, now, allowance) for container in found],
         }
 
     async def _describe(self, container: ContainerTarget, now: Instant, allowance: Allowance) -> dict[str, Any]:
-        kept = await self._engine.access_ages.read(container.node.id)
+        kept = await self._engine.accesses.ages.read(container.node.id)
         seen = Observations(now) if kept is None else kept
-        sample = await draw_sample(self._engine.store, container.node.id, allowance.take_sample())
+        sample = await self._engine.expiry_counts.draw(container.node, allowance)
         ends = any(rule.after is not None for rule in container.node.definition.rules)
         growth = None if ends else find_growth(seen, now)
         return {

@@ -33,7 +33,7 @@ def advise(ctx: click.Context, target: str | None) -> None:
 
 def _print_notes(answer: Mapping[str, Any]) -> None:
     if not answer["sampling"]:
-        click.echo("Note: accesses are not observed; mayfly serve --sample-accesses 64", err=True)
+        click.echo("Note: accesses are not observed; mayfly serve --sample-accesses 128", err=True)
     for container in answer["targets"]:
         if (growth := container["only_grows"]) is not None:
             gain = f"{growth['records_per_day']} records and {growth['bytes_per_day']} bytes a day"

@@ -85,7 +85,7 @@ TTL_ROWS: Final[Sequence[Row]] = (
     Row(
         "ttl.sample_accesses",
         ("--sample-accesses",),
-        64,
+        128,
         read.count,
         "For advice on a ttl, the ages of one in so many reads and updates of a busy container are noted, of all in others; "
         "0: of none.",

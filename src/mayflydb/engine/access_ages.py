@@ -89,7 +89,7 @@ class Use:
 
 
 class AccessAges:
-    """Observes accesses while it is on. `step`: one in so many accesses to a busy container is sampled; 0: off.
+    """Samples accesses. `step`: all accesses to a container at first, and one in so many once many are sampled; 0: none.
 
     `left_out`: accesses to containers beyond MOST_CONTAINERS, since the process began.
     """
@@ -102,10 +102,6 @@ class AccessAges:
         self.uses: dict[int, Use] = {}
         self._rest = ChangeNotifier()
         self._flushing = asyncio.Lock()
-
-    def turn_on(self, step: int) -> None:
-        """Sample from now on: all accesses to a container at first, and one in `step` once many are sampled; 0: none."""
-        self.step = step
 
     # --- what is noted ---------------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from mayflydb.model.errors import MayflyError, OwnerNotFound
 from mayflydb.model.instant import Instant
 from mayflydb.model.order import Identity
 from mayflydb.model.record import Record
-from mayflydb.store.interface import Get, Read, ask
+from mayflydb.store.interface import Get, Read, Store, ask
 
 log = logging.getLogger(__name__)
 
@@ -42,8 +42,7 @@ Transact: TypeAlias = Callable[[Body[Any], Instant], Awaitable[Any]]
 class Accesses:
     """Takes note of the records that requests of clients read."""
 
-    def __init__(self, time: Timekeeper, transact: Transact, inline: bool = False) -> None:
-        """`inline`: the store works on the event loop."""
+    def __init__(self, time: Timekeeper, transact: Transact, store: Store) -> None:
         self.touched = 0
         """Records that got a new life by a read, since the process began."""
 
@@ -52,24 +51,32 @@ class Accesses:
 
         self._time = time
         self._transact = transact
-        self._batch = INLINE_BATCH_SIZE if inline else BATCH_SIZE
-        self.ages: AccessAges | None = None
-        """Samples the ages of what is read; None: they are not observed."""
+        self._batch = BATCH_SIZE if store.durable else INLINE_BATCH_SIZE
+        self.ages = AccessAges(store)
+        """The ages of records that were read and updated, as far as they were sampled."""
+
+        self.sampler: AccessAges | None = None
+        """The same while accesses are sampled; None: they are not."""
 
         self._notes: dict[tuple[int, Identity], Instant] = {}
         self._task: asyncio.Task[None] | None = None
         self._writing = asyncio.Lock()
 
+    def sample(self, step: int) -> None:
+        """Sample accesses from now on: of a busy container one in so many; 0: none."""
+        self.ages.step = step
+        self.sampler = self.ages if step else None
+
     def note(self, container: Node, record: Record | None, now: Instant) -> Record | None:
         """Take note of a visible record that was read at an instant, and return it; None: there was none."""
-        ages, interval = self.ages, container.definition.lifecycle.touch
-        if ages is not None and record is not None:
-            use = ages.uses.get(container.id)
+        sampler, interval = self.sampler, container.definition.lifecycle.touch
+        if sampler is not None and record is not None:
+            use = sampler.uses.get(container.id)
             # Most reads are not sampled, and end here.
             if use is not None and use.read_in > 1:
                 use.read_in -= 1
             elif now <= self._time.latest:
-                ages.note_read(container, record, now)
+                sampler.note_read(container, record, now)
         if interval and record is not None:
             self._note_touch(container, record, now, interval)
         return record
@@ -77,8 +84,8 @@ class Accesses:
     def note_all(self, container: Node, records: Sequence[Record], now: Instant) -> None:
         """Take note of several records."""
         interval = container.definition.lifecycle.touch
-        if self.ages is not None and now <= self._time.latest:
-            self.ages.note_reads(container, records, now)
+        if self.sampler is not None and now <= self._time.latest:
+            self.sampler.note_reads(container, records, now)
         if interval:
             for record in records:
                 self._note_touch(container, record, now, interval)

@@ -116,6 +116,10 @@ class ExpiryCounts:
         """Return a whole budget, for one answer."""
         return Allowance(self._budget)
 
+    async def draw(self, container: Node, allowance: Allowance) -> RecordSample:
+        """Draw a sample of the records of a container."""
+        return await draw_sample(self._store, container.id, allowance.take_sample())
+
     async def count_due(
         self, container: Node, rules: Sequence[Rule], instants: Sequence[Instant], allowance: Allowance
     ) -> DueCounts:

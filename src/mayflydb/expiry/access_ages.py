@@ -82,7 +82,7 @@ Ages = dict[str, AgeCounts]
 
 
 class Observations(msgspec.Struct, omit_defaults=True):
-    """What was seen of the accesses to one container from an instant on.
+    """The accesses to one container that were seen from an instant on.
 
     `reads`, `updates`: sampled. `own`: sampled accesses of records with an own ttl, which no default concerns. `created`,
     `created_bytes`, `deleted`: all records that clients created and deleted. `last_created`: the instant of the last creation.

@@ -240,7 +240,7 @@ async def _loop(admin: Admin) -> list[Sample]:
         *show_histogram("mayfly_loop_delay_seconds", {}, watch.delays),
         ("mayfly_touched_records_total", {}, admin.engine.accesses.touched),
         ("mayfly_touches_missed_total", {}, admin.engine.accesses.missed),
-        ("mayfly_accesses_left_out_total", {}, admin.engine.access_ages.left_out),
+        ("mayfly_accesses_left_out_total", {}, admin.engine.accesses.ages.left_out),
         ("mayfly_loop_delay_longest_seconds", {}, watch.longest / SECOND),
         ("mayfly_loop_stuck_total", {}, watch.stuck),
         ("mayfly_slow_requests_total", {}, admin.engine.slow_log.slow),

@@ -100,8 +100,8 @@ class RunningEngine:
         self._run(engine.reaper.run(), "reaper", "nothing is purged")
         self._prove_erasure(engine, opened)
         if ttl.sample_accesses:
-            engine.observe_accesses(ttl.sample_accesses)
-            self._run(engine.access_ages.run(), "access ages", "what is seen of accesses is not kept")
+            engine.accesses.sample(ttl.sample_accesses)
+            self._run(engine.accesses.ages.run(), "access ages", "what is seen of accesses is not kept")
         report("ok")
         return engine
 
@@ -138,7 +138,7 @@ class RunningEngine:
             await asyncio.wait([task])
         if self._engine is not None:
             await self._engine.accesses.close()
-            await self._engine.access_ages.flush()
+            await self._engine.accesses.ages.flush()
             await self._engine.erasure_log.finish(LOGGING_GRACE_SECONDS)
             await self._engine.undeletes.close()
             await self._engine.indexes.close()
