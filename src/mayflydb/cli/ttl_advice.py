@@ -36,7 +36,8 @@ def _print_notes(answer: Mapping[str, Any]) -> None:
         click.echo("Note: accesses are not observed; mayfly serve --sample-accesses 128", err=True)
     for container in answer["targets"]:
         if (growth := container["only_grows"]) is not None:
-            gain = f"{growth['records_per_day']} records and {growth['bytes_per_day']} bytes a day"
+            records = growth["records_per_day"]
+            gain = f"{records} {'record' if records == 1 else 'records'} and {growth['bytes_per_day']} bytes a day"
             click.echo(f"{container['target']} has no ttl and only grows: {gain}")
         for advice in container["advice"]:
             if advice["command"] is not None:
