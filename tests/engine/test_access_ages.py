@@ -14,7 +14,7 @@ from mayflydb.engine.access_ages import DENSE, MOST_OF_BATCH, SPACE, AccessAges
 from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.engine import Batch, Scope
 from mayflydb.engine.open import open_engine
-from mayflydb.expiry.access_ages import LAST_WRITE, Observations, slot_ages
+from mayflydb.expiry.access_ages import LAST_WRITE, RUNGS, Observations, slot_ages
 from mayflydb.expiry.rules import Rule, column_rule, default_rule
 from mayflydb.model.errors import OutOfSpace
 from mayflydb.model.instant import SECOND
@@ -267,17 +267,21 @@ def test_a_full_disk_loses_nothing(
     assert (seen().created, seen().reads[LAST_WRITE].count) == (before.created, 2)
 
 
-def test_a_row_of_another_version_is_begun_anew(site: Site, seen: Callable[..., Observations]) -> None:
+def test_a_row_of_another_version_is_begun_anew(
+    site: Site, seen: Callable[..., Observations], monkeypatch: pytest.MonkeyPatch
+) -> None:
     durable(site)
     site.write(create(b"a", b"v"))
     read(site, b"a")
     ages = site.engine.accesses.ages
-    ages.uses[site.it].seen.reads[LAST_WRITE].buckets.append(0)
-    site.run(ages.flush())
-    assert seen() is None
-    read(site, b"a")
     site.run(ages.flush())
     assert seen().reads[LAST_WRITE].count == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(access_ages, "RUNGS", RUNGS[1:])
+        assert seen() is None
+        read(site, b"a")
+        site.run(ages.flush())
+    assert (seen().reads[LAST_WRITE].count, seen().created) == (1, 0)
 
 
 def test_a_reset_forgets(site: Site, seen: Callable[..., Observations]) -> None:

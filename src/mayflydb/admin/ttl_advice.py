@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from mayflydb.admin import formats
 from mayflydb.admin.targets import ContainerTarget, TargetResolver
-from mayflydb.engine.access_ages import MOST_NAMES
+from mayflydb.engine.access_ages import LARGEST, MOST_NAMES
 from mayflydb.engine.count_budget import Allowance
 from mayflydb.engine.engine import Engine
+from mayflydb.engine.expiry_counts import let_others_run
 from mayflydb.engine.proposals import Change, Proposal
 from mayflydb.engine.record_samples import RecordSample
 from mayflydb.expiry.access_ages import LAST_WRITE, AgeCounts, Observations, field_ages, slot_ages
@@ -21,6 +22,10 @@ from mayflydb.expiry.deadline import due_at
 from mayflydb.expiry.ttl_advice import LEAST_SAMPLES, Growth, Verdict, find_growth, judge, needed_watch
 from mayflydb.model.durations import format_span
 from mayflydb.model.instant import SECOND, Instant, Span
+from mayflydb.model.record import Record
+
+PAGE: Final = 64
+"""Records that are looked at in one turn of the event loop."""
 
 
 class Basis(msgspec.Struct, frozen=True):
@@ -132,12 +137,7 @@ class TtlAdvice:
     ) -> dict[str, Any]:
         """Count the records, and their bytes, that expire at once under a proposal and not under the present rules."""
         node, counts = container.node, self._engine.expiry_counts
-        add_date = proposal.dated or (lambda record: record)
-        freed = [
-            record
-            for record in sample.records
-            if due_at(add_date(record), proposal.rules, now) and not due_at(record, node.rules, now)
-        ]
+        freed = [record async for record in _find_freed(container, proposal, sample, now)]
         sizes = [len(record.value) for record in freed or sample.records]
         if sample.is_whole:
             return {"records": len(freed), "bytes": sum(sizes) if freed else 0, "exact": True}
@@ -147,6 +147,18 @@ class TtlAdvice:
             before = await counts.count_due(node, node.rules, [now], allowance)
             records, exact = max(0, after.counts[0] - before.counts[0]), after.exact and before.exact
         return {"records": records, "bytes": records * sum(sizes) // max(1, len(sizes)), "exact": exact}
+
+
+async def _find_freed(
+    container: ContainerTarget, proposal: Proposal, sample: RecordSample, now: Instant
+) -> AsyncIterator[Record]:
+    """Yield the records of a sample that expire at once under a proposal and not under the present rules."""
+    for n in range(0, len(sample.records), PAGE):
+        for record in sample.records[n : n + PAGE]:
+            dated = record if proposal.dated is None else proposal.dated(record)
+            if due_at(dated, proposal.rules, now) and not due_at(record, container.node.rules, now):
+                yield record
+        await let_others_run()
 
 
 def _bases(container: ContainerTarget, seen: Observations, sample: RecordSample) -> Iterator[Basis]:
@@ -160,7 +172,7 @@ def _bases(container: ContainerTarget, seen: Observations, sample: RecordSample)
         if rule.slot is None:
             yield Basis(LAST_WRITE, rule.after)
         elif name := front_end.index_names(node).get(rule.slot):
-            yield Basis(slot_ages(rule.slot), rule.after, indexes[name]["field"], name)
+            yield Basis(slot_ages(rule.slot), rule.after, indexes.get(name, {}).get("field", name), name)
 
 
 def _choices(container: ContainerTarget, seen: Observations, sample: RecordSample) -> Iterator[Basis]:
@@ -169,11 +181,10 @@ def _choices(container: ContainerTarget, seen: Observations, sample: RecordSampl
         yield Basis(LAST_WRITE, None)
     if not anchors.dates:
         return
-    fields = Counter(
-        field for record in sample.records for field in container.front_end.find_dates(container.node, record)
-    )
+    records = [record for record in sample.records if len(record.value) <= LARGEST][:PAGE]
+    fields = Counter(field for record in records for field in container.front_end.find_dates(container.node, record))
     for field, count in fields.most_common(MOST_NAMES - 1):
-        yield Basis(field_ages(field), None, field, dated=round(count / len(sample.records), 4))
+        yield Basis(field_ages(field), None, field, dated=round(count / len(records), 4))
 
 
 def _describe_growth(growth: Growth) -> dict[str, int]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
-from copy import deepcopy
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
@@ -49,7 +48,7 @@ LARGEST: Final = 16 << 10
 """Bytes of a value in which dates are looked for: they take up to a tenth of a millisecond."""
 
 FLUSH_INTERVAL: Final[Span] = MINUTE
-ROWS_PER_COMMIT: Final = 16
+ROWS_PER_COMMIT: Final = 4
 
 _DELETE = Mode.DELETE
 """Before Python 3.12, looking up a member in its class takes ten times as long as this."""
@@ -186,15 +185,13 @@ class AccessAges:
 
     async def read(self, container: int) -> Observations | None:
         """Return what was seen of a container; None: nothing."""
-        row = await row_at(self._store, *home_of(SPACE, container))
-        found = None if row is None else _decode(row)
-        use = self.uses.get(container)
-        if use is None or not use.changed:
-            return found
-        seen = deepcopy(use.seen)
-        if found is not None:
-            seen.merge(found)
-        return seen
+        # Between a flush's beginning and its end, what it writes is neither in memory nor in a row.
+        async with self._flushing:
+            row = await row_at(self._store, *home_of(SPACE, container))
+            use = self.uses.get(container)
+            if use is not None and use.changed:
+                return _add(row, use.seen)
+            return _decode(row)
 
     async def run(self) -> None:
         """Write what was seen each minute until cancelled. After a failure it stays for the next time."""
@@ -256,11 +253,7 @@ def _change_row(space: int, container: int, seen: Observations) -> Generator[Any
     if (yield from ask(LoadRow(container))) is None:
         return []
     row = yield from ask(FindRow(space, str(container)))
-    before = None if row is None else _decode(row)
-    # A decision may run again, so what was seen stays as it is.
-    after = deepcopy(seen)
-    if before is not None:
-        after.merge(before)
+    after = _add(row, seen)
     id = (yield from ask(NewId())) if row is None else row.id
     body = msgspec.to_builtins(after)
     return [PutRow(row_of(Node(id, space, str(container), Definition(body, after.since))))]
@@ -270,11 +263,18 @@ class _Row(msgspec.Struct):
     body: Observations
 
 
-def _decode(row: CatalogRow) -> Observations | None:
-    """Return what a row holds; None: it is of a version that counted by other spans."""
+def _decode(row: CatalogRow | None) -> Observations | None:
+    """Return what a row holds; None: nothing, or it is of a version that counted by other spans."""
     try:
-        found = msgspec.json.decode(row.data, type=_Row).body
+        found = None if row is None else msgspec.json.decode(row.data, type=_Row).body
     except msgspec.ValidationError:
         return None
-    counts = [each for ages in (found.reads, found.updates) for each in ages.values()]
+    counts = [] if found is None else [each for ages in (found.reads, found.updates) for each in ages.values()]
     return None if any(len(each.buckets) != len(RUNGS) + 1 for each in counts) else found
+
+
+def _add(row: CatalogRow | None, seen: Observations) -> Observations:
+    """Return what a row holds and what was seen since, which stays as it is."""
+    total = _decode(row) or Observations(seen.since)
+    total.merge(seen)
+    return total
