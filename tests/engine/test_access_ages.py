@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Callable
 from typing import Any
@@ -265,6 +266,20 @@ def test_a_full_disk_loses_nothing(
     monkeypatch.setattr(AccessAges, "_write", write)
     site.run(site.engine.accesses.ages.flush())
     assert (seen().created, seen().reads[LAST_WRITE].count) == (before.created, 2)
+
+
+def test_a_store_that_does_not_answer_holds_up_no_end(
+    site: Site, seen: Callable[..., Observations], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    durable(site)
+    site.write(create(b"a", b"v"))
+
+    async def hang(self: AccessAges, batch: Any) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(AccessAges, "_write", hang)
+    site.run(site.engine.accesses.ages.finish(0.01))
+    assert "could not be written within" in caplog.text
 
 
 def test_a_row_of_another_version_is_begun_anew(

@@ -219,6 +219,14 @@ class AccessAges:
                     return
                 await asyncio.sleep(0)
 
+    async def finish(self, seconds: float) -> None:
+        """Write what is left, for at most this long. What cannot be written then is lost."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self.flush()
+        except TimeoutError:
+            log.warning("ages of the last accesses could not be written within %g s", seconds)
+
     def _take(self, use: Use) -> Observations:
         seen, use.seen, use.changed = use.seen, Observations(use.seen.since), False
         return seen
