@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 from unittest.mock import MagicMock
 from urllib.parse import urlencode
 
@@ -27,6 +27,7 @@ from mayflydb.admin.problems import STATUS
 from mayflydb.admin.routes import admin_routes
 from mayflydb.clock import SystemClock, wall_us
 from mayflydb.embedded import RunningServer
+from mayflydb.expiry.ttl_advice import LEAST_SAMPLES
 from mayflydb.http.messages import Request
 from mayflydb.model.instant import DAY
 from mayflydb.serving import http_gateway
@@ -71,6 +72,7 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "POST /_mayfly/reset": ({"target": "cosmos:shop"},),
     "GET /_mayfly/ttl": ("",),
     "GET /_mayfly/ttl/forecast": ("buckets=1",),
+    "GET /_mayfly/ttl/advise": (f"target={CONTAINER}",),
     "POST /_mayfly/ttl/preview": ({"target": TABLE, "column": "until", "expire_after_seconds": 9},),
     "POST /_mayfly/ttl/set": tuple(
         {"target": target, "expire_after_seconds": 9, **more}
@@ -124,6 +126,15 @@ HELD: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 """After these the guard holds a purge."""
 
+MANY: Final = [{"id": str(n), "userId": "u1"} for n in range(LEAST_SAMPLES)]
+USED: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
+    ("ttl/set", {"target": CONTAINER, "default_ttl": None}),
+    ("data/import", {"target": CONTAINER, "records": MANY}),
+    ("data/import", {"target": CONTAINER, "records": MANY, "mode": "upsert"}),
+    ("clock/advance", {"seconds": 86400}),
+)
+"""After these there is a proposal, and a container that only grows."""
+
 PREPARATIONS: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
     "POST /_mayfly/clock/reset": (("reset", {"keep_clock": True}),),
     **dict.fromkeys(JUMPED, (("reset", {"keep_clock": True}), ("clock/reset", {}))),
@@ -133,6 +144,7 @@ PREPARATIONS: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
     "GET /_mayfly/guard": HELD,
     "GET /_mayfly/lifecycle": (("lifecycle", CASCADE),),
     "POST /_mayfly/guard/confirm": HELD,
+    "GET /_mayfly/ttl/advise": USED,
     "POST /_mayfly/ttl/resume": (("ttl/pause", {"target": CONTAINER}),),
 }
 

@@ -36,6 +36,7 @@ ROWS: list[tuple[str, list[str], str]] = [
     ("POST ttl/set", ["ttl", "set", "mongo:a.b", "5", "--field", "at", "-y"], "ttl set  "),
     ("POST ttl/preview", ["ttl", "preview", "mongo:a.b", "5", "--field", "at"], "ttl preview  "),
     ("GET ttl/forecast", ["ttl", "forecast"], "ttl forecast  "),
+    ("GET ttl/advise", ["ttl", "advise"], "ttl advise  "),
     ("GET ttl", ["ttl", "list"], "ttl list  "),
     ("POST ttl/resume", ["ttl", "resume", "-y"], "ttl resume  "),
     ("POST reset", ["reset", "-y"], "reset  "),
@@ -52,6 +53,7 @@ ANSWERS: dict[str, Any] = {
     "POST ttl/preview": PREVIEW,
     "GET ttl/forecast": NOW
     | {"due_now": 0, "in_horizon": 0, "later": 0, "never": 0, "exact": True, "buckets": [{"to": "", "count": 0}]},
+    "GET ttl/advise": NOW | {"sampling": 64, "targets": []},
     "GET ttl": {"targets": []},
     "POST ttl/resume": {"targets": []},
     "POST apply": NOW | {"resources": {}, "records": {}, "differences": []},

@@ -49,6 +49,7 @@ def test_an_item_expires_at_its_second(place: str) -> None:
         assert sessions.upsert(ITEM)["_ts"] == 1_767_225_600
         assert db.ttl.preview(sessions.target, 1800)["records"] == 1
         assert db.ttl.forecast("2h")["in_horizon"] == 1
+        assert db.ttl.advise(sessions.target)["targets"][0]["created"] == 1
         db.clock.advance(seconds=3599)
         assert sessions.get("s1", "u1") is not None
         db.clock.advance(seconds=1)
@@ -61,6 +62,7 @@ def test_the_same_awaited(place: str) -> None:
         async with mayflydb.aio.open(place, clock="virtual", clock_start=START, allow_time_travel=True) as db:
             sessions = await db.cosmos("shop").container("sessions", partition_key="/userId", default_ttl=3600)
             await sessions.upsert(ITEM)
+            assert (await db.ttl.advise(sessions.target))["targets"][0]["created"] == 1
             assert (await db.ttl.preview(sessions.target, 1800))["records"] == 1
             assert (await db.ttl.explain(sessions.target, "s1", "u1"))["reason"] == "default"
             await db.clock.advance("59m59s")

@@ -26,6 +26,7 @@ PAGES: Final = {
     "/_explorer/index.html": "/_explorer/index.html",
     "/_explorer/find": "/_explorer/find?q=s",
     "/_explorer/due": "/_explorer/due",
+    "/_explorer/advice": "/_explorer/advice",
     "/_explorer/events": "/_explorer/events",
     "/_explorer/clock": "/_explorer/clock",
     "/_explorer/guard": "/_explorer/guard",
@@ -101,6 +102,7 @@ def fill(shop: DatabaseProxy, server: RunningServer, **options: Any) -> None:
     container.create_item({"id": "1", "pk": "a"})
     container.create_item({"id": LONG, "pk": "a", "ttl": -1})
     container.create_item({"id": "gone", "pk": "a", "ttl": 60})
+    container.read_item("1", "a")
     with server.mongo.client() as client:
         client.app.otps.create_index("at", expireAfterSeconds=5)
         client.app.otps.create_index("_ts", expireAfterSeconds=7200)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
+from mayflydb.admin import advice_answers as aa
 from mayflydb.admin import answers as a
 from mayflydb.admin import erasure_answers as ea
 from mayflydb.admin import lifecycle_answers as la
@@ -28,6 +29,7 @@ from mayflydb.admin.reports import ExpiryReports
 from mayflydb.admin.resources import Resources
 from mayflydb.admin.snapshots import SnapshotControl
 from mayflydb.admin.targets import TargetResolver, Targets
+from mayflydb.admin.ttl_advice import TtlAdvice
 from mayflydb.admin.undeleting import Undeleting
 from mayflydb.admin.webhooks import Webhooks
 from mayflydb.admin.wires import Wires
@@ -86,6 +88,7 @@ class Admin:
             engine, self.targets, time_travel, shared, host_clock, self.events.note, lambda: str(info(None)["storage"])
         )
         self.reports = ExpiryReports(engine, self.targets)
+        self.advice = TtlAdvice(engine, self.targets)
         self.maintenance = Maintenance(engine, self.targets, self.clock, self.reports, self.events.note)
         self.pausing = Pausing(engine, self.targets)
         self.lifecycles = Lifecycles(engine, self.targets)
@@ -313,6 +316,15 @@ class Admin:
     def _ttl_operations(self) -> tuple[Operation, ...]:
         reports, pausing = self.reports, self.pausing
         return (
+            Operation(
+                "GET",
+                "ttl/advise",
+                "Advises on the ttl of containers by the ages at which records are read and updated.",
+                r.Listing,
+                aa.TtlAdviceAnswer,
+                lambda query: self.advice.advise(query.target),
+                {"target": CONTAINER},
+            ),
             Operation(
                 "POST",
                 "ttl/preview",

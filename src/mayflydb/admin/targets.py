@@ -14,7 +14,7 @@ import msgspec
 
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.engine import Engine
-from mayflydb.engine.proposals import Change, Proposal
+from mayflydb.engine.proposals import Anchors, Change, Proposal
 from mayflydb.engine.references import References
 from mayflydb.expiry.rules import Cause
 from mayflydb.model.errors import BadRequest, NotFound
@@ -66,6 +66,12 @@ class Targets(Protocol):
     @property
     def causes(self) -> Mapping[Cause, str]:
         """The front end's sentences for causes of expiry. Those of `expiry.explain.CAUSES` stand in for the missing ones."""
+
+    def anchors(self, database: str, container: Node) -> Anchors:
+        """Return the instants from which a life could count in a container."""
+
+    def find_dates(self, container: Node, record: Record) -> Mapping[str, Instant]:
+        """Return the dates of a record from which its life could count, by field; none for a container of another front end."""
 
     def propose(self, database: str, container: Node, change: Change) -> Proposal:
         """Return the rules that a change would make. BadRequest or NotFound for a change that cannot be made."""
@@ -119,6 +125,13 @@ class TargetResolver:
     def __init__(self, engine: Engine, spaces: Sequence[Targets]) -> None:
         self._engine = engine
         self._spaces = {each.space: each for each in spaces}
+
+    def find_dates(self, container: Node, record: Record) -> Mapping[str, Instant]:
+        """Return the dates of a record of any front end from which its life could count, by field."""
+        for front_end in self._spaces.values():
+            if found := front_end.find_dates(container, record):
+                return found
+        return {}
 
     async def list_databases(self) -> list[tuple[str, Node]]:
         """Return (target, node) of all databases with users' records, by target."""

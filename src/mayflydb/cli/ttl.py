@@ -11,6 +11,7 @@ from mayflydb.cli.admin import admin_client, ask_to_confirm, check_with
 from mayflydb.cli.estimates import count_in_words, with_words
 from mayflydb.cli.long_requests import post_with_progress, report_purge
 from mayflydb.cli.output import output_option, show
+from mayflydb.cli.ttl_advice import advise
 from mayflydb.cli.units import UNITS
 from mayflydb.model.durations import parse_span
 from mayflydb.model.instant import SECOND
@@ -297,3 +298,6 @@ def purge(ctx: click.Context, target: str | None) -> None:
     """Purge what is due now, whatever the schedule. Only records that have expired are touched."""
     body = {"target": target} if target else {}
     show(ctx, post_with_progress(ctx, "purge", "purge", body, report_purge(target)))
+
+
+ttl.add_command(advise)

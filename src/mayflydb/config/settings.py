@@ -247,7 +247,8 @@ class TtlSettings(msgspec.Struct, frozen=True):
 
     `ydb_tick`, `ydb_retry_interval`, `ydb_removal`: as `PassSettings` has them. `guard_records`, `guard_percent`: as
     `GuardLimits` has them; without `guard` only containers with limits of their own have one. `erasure_log`: every expiry gets a
-    line in the erasure log. `erase`: whether what expired is overwritten in the store's file.
+    line in the erasure log. `erase`: whether what expired is overwritten in the store's file. `sample_accesses`: the step of
+    `AccessAges`.
     """
 
     sweep_interval: Span
@@ -265,6 +266,7 @@ class TtlSettings(msgspec.Struct, frozen=True):
     guard_percent: int
     erasure_log: bool
     erase: Literal["normal", "secure"]
+    sample_accesses: int
 
 
 class LimitSettings(msgspec.Struct, frozen=True):

@@ -83,6 +83,15 @@ TTL_ROWS: Final[Sequence[Row]] = (
         "normal|secure",
     ),
     Row(
+        "ttl.sample_accesses",
+        ("--sample-accesses",),
+        128,
+        read.count,
+        "For advice on a ttl, the ages of one in so many reads and updates of a busy container are noted, of all in others; "
+        "0: of none.",
+        "N",
+    ),
+    Row(
         "ttl.charge",
         ("--ttl-charge",),
         "leftover",

@@ -75,6 +75,10 @@ class AsyncTtlHandle:
         """Count deadlines by bucket from now to a horizon, such as `1h` or `7d`."""
         return await self._controls.ask("GET", "ttl/forecast", horizon=horizon, buckets=buckets, target=target)
 
+    async def advise(self, target: str | None = None) -> dict[str, Any]:
+        """Advise on the ttl of containers by the ages at which records are read and updated. Nothing is changed."""
+        return await self._controls.ask("GET", "ttl/advise", target=target)
+
     async def preview(
         self, target: str, default_ttl: int | UnsetType | None = NOT_GIVEN, **change: Any
     ) -> dict[str, Any]:

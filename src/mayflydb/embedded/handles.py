@@ -94,6 +94,10 @@ class TtlHandle:
         """Count deadlines by bucket from now to a horizon, such as `1h` or `7d`."""
         return self._controls.ask("GET", "ttl/forecast", horizon=horizon, buckets=buckets, target=target)
 
+    def advise(self, target: str | None = None) -> dict[str, Any]:
+        """Advise on the ttl of containers by the ages at which records are read and updated. Nothing is changed."""
+        return self._controls.ask("GET", "ttl/advise", target=target)
+
     def preview(self, target: str, default_ttl: int | UnsetType | None = NOT_GIVEN, **change: Any) -> dict[str, Any]:
         """Count what a change of TTL settings would expire, and change nothing.
 

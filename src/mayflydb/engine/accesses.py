@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Generator, Sequence
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
+from mayflydb.engine.access_ages import AccessAges
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.timekeeper import Timekeeper
 from mayflydb.engine.transactions import Body, WriteTransaction
@@ -19,7 +20,7 @@ from mayflydb.model.errors import MayflyError, OwnerNotFound
 from mayflydb.model.instant import Instant
 from mayflydb.model.order import Identity
 from mayflydb.model.record import Record
-from mayflydb.store.interface import Get, Read, ask
+from mayflydb.store.interface import Get, Read, Store, ask
 
 log = logging.getLogger(__name__)
 
@@ -41,8 +42,7 @@ Transact: TypeAlias = Callable[[Body[Any], Instant], Awaitable[Any]]
 class Accesses:
     """Takes note of the records that requests of clients read."""
 
-    def __init__(self, time: Timekeeper, transact: Transact, inline: bool = False) -> None:
-        """`inline`: the store works on the event loop."""
+    def __init__(self, time: Timekeeper, transact: Transact, store: Store) -> None:
         self.touched = 0
         """Records that got a new life by a read, since the process began."""
 
@@ -51,26 +51,49 @@ class Accesses:
 
         self._time = time
         self._transact = transact
-        self._batch = INLINE_BATCH_SIZE if inline else BATCH_SIZE
+        self._batch = BATCH_SIZE if store.durable else INLINE_BATCH_SIZE
+        self.ages = AccessAges(store)
+        """The ages of records that were read and updated, as far as they were sampled."""
+
+        self.sampler: AccessAges | None = None
+        """The same while accesses are sampled; None: they are not."""
+
         self._notes: dict[tuple[int, Identity], Instant] = {}
         self._task: asyncio.Task[None] | None = None
         self._writing = asyncio.Lock()
 
+    def sample(self, step: int) -> None:
+        """Sample accesses from now on: of a busy container one in so many; 0: none."""
+        self.ages.step = step
+        self.sampler = self.ages if step else None
+
     def note(self, container: Node, record: Record | None, now: Instant) -> Record | None:
         """Take note of a visible record that was read at an instant, and return it; None: there was none."""
-        interval = container.definition.lifecycle.touch
-        # A read as of a later instant changes nothing.
-        if not interval or record is None or now > self._time.latest:
-            return record
-        if needs_touch(record, container.rules, now, interval):
-            self._add((container.id, (record.partition, record.key)), now)
+        sampler, interval = self.sampler, container.definition.lifecycle.touch
+        if sampler is not None and record is not None:
+            use = sampler.uses.get(container.id)
+            # Most reads are not sampled, and end here.
+            if use is not None and use.read_in > 1:
+                use.read_in -= 1
+            elif now <= self._time.latest:
+                sampler.note_read(container, record, now)
+        if interval and record is not None:
+            self._note_touch(container, record, now, interval)
         return record
 
     def note_all(self, container: Node, records: Sequence[Record], now: Instant) -> None:
         """Take note of several records."""
-        if container.definition.lifecycle.touch:
+        interval = container.definition.lifecycle.touch
+        if self.sampler is not None and now <= self._time.latest:
+            self.sampler.note_reads(container, records, now)
+        if interval:
             for record in records:
-                self.note(container, record, now)
+                self._note_touch(container, record, now, interval)
+
+    def _note_touch(self, container: Node, record: Record, now: Instant, interval: int) -> None:
+        # A read as of a later instant changes nothing.
+        if now <= self._time.latest and needs_touch(record, container.rules, now, interval):
+            self._add((container.id, (record.partition, record.key)), now)
 
     def _add(self, note: tuple[int, Identity], now: Instant) -> None:
         if len(self._notes) >= MOST_NOTES and note not in self._notes:

@@ -36,7 +36,7 @@ from mayflydb.engine.slow_log import SlowLog
 from mayflydb.engine.storage_sizes import StorageSizes
 from mayflydb.engine.timekeeper import MARK, OF_THE_HOST, Timekeeper
 from mayflydb.engine.traces import TraceLog
-from mayflydb.engine.transactions import Body, ExpirableRecords, WriteTransaction
+from mayflydb.engine.transactions import Body, Decided, WriteTransaction
 from mayflydb.engine.undeletes import Undeletes
 from mayflydb.engine.upcoming import next_deadline
 from mayflydb.engine.workspace import Workspace
@@ -69,9 +69,6 @@ from mayflydb.store.interface import (
 from mayflydb.store.snapshots import RESTORES, Snapshots
 
 T = TypeVar("T")
-
-_Decided: TypeAlias = tuple[T, tuple[ExpirableRecords, ...], Instant]
-"""The reply of a decision for the engine itself: the caller's reply, records that may expire, the instant of the write."""
 
 Kept: TypeAlias = Callable[[int, bytes, bytes], Record | None]
 """Finds the committed record of a container, a partition and a key if the store keeps it in memory; None: not known."""
@@ -203,7 +200,7 @@ class Engine:
         self.companions = Companions(store)
         self.ordered_histories = OrderedHistories(store, nodes)
         self.expiry_counts = ExpiryCounts(store)
-        self.accesses = Accesses(time, self.transact, inline=not store.durable)
+        self.accesses = Accesses(time, self.transact, store)
         reaper.prepare_sweeps(self.accesses.flush)
         self.indexes = Indexes(
             store, nodes, lambda: self._write_instant(0), lease, reaper.locks, self._begin_build, self.accesses.note_all
@@ -398,6 +395,7 @@ class Engine:
 
     def _forget_content(self) -> None:
         self.epoch += 1
+        self.accesses.ages.forget()
         self.nodes.forget()
         self.version_cache.reset()
         self.locks.reset()
@@ -437,7 +435,7 @@ class Engine:
 
     async def _commit(
         self,
-        decide: Callable[[LockHolder | None], Decision[_Decided[T]]],
+        decide: Callable[[LockHolder | None], Decision[Decided[T]]],
         holder: LockHolder | None = None,
         lock_waits: LockWaits | None = None,
         waits: bool = True,
@@ -469,11 +467,13 @@ class Engine:
                 # Until here the turn kept transactions from locking the target again between wake and write.
                 self.locks.end_turn(turn)
 
-    def _finish_write(self, committed: Committed[_Decided[T]]) -> T:
+    def _finish_write(self, committed: Committed[Decided[T]]) -> T:
         self.reaper.notifier.notify()
-        reply, expirables, written = committed.reply
+        reply, expirables, take_note, written = committed.reply
         if written > self.committed_at:
             self.committed_at = written
+        if take_note is not None:
+            take_note(written)
         # Use the current schedule: it may have changed since the decision.
         for container, rules, own, records in expirables:
             for record in records:
@@ -482,15 +482,15 @@ class Engine:
                     self.reaper.notice(container, ahead, own)
         return reply
 
-    def _decide(self, body: Body[T], now: Instant, holder: LockHolder | None) -> Decision[_Decided[T]]:
-        transaction = WriteTransaction(self.nodes, self._write_instant(now), self.locks, holder)
+    def _decide(self, body: Body[T], now: Instant, holder: LockHolder | None) -> Decision[Decided[T]]:
+        at, sampler = self._write_instant(now), self.accesses.sampler
+        transaction = WriteTransaction(self.nodes, at, self.locks, holder, sampler)
         reply = yield from body(transaction)
         for container, replaced in transaction.replaced_versions():
             self.version_cache.note(container, replaced)
-        changes = transaction.changes
-        if changes:
+        if changes := transaction.changes:
             self._changed_at = transaction.now
-        return Outcome(changes, (reply, transaction.expirables, transaction.now))
+        return Outcome(changes, (reply, transaction.expirables, transaction.take_note, transaction.now))
 
     def write(self, container: int, command: Command, now: Instant) -> Coroutine[Any, Any, Written]:
         """Decide and commit one command. Errors: those of its mode, OwnerNotFound, Unavailable, OutcomeUnknown."""
@@ -499,7 +499,7 @@ class Engine:
 
     def _decide_one(
         self, container: int, command: Command, now: Instant, holder: LockHolder | None
-    ) -> Decision[_Decided[Written]]:
+    ) -> Decision[Decided[Written]]:
         """Decide one command, as `_decide` does a body, without a transaction around its workspace."""
         now = self._write_instant(now)
         row: CatalogRow | None = yield LoadRow(container)
@@ -513,7 +513,9 @@ class Engine:
             self._changed_at = now
         rules = space.rules
         expirables = ((container, rules, space.schedule, tuple(space.written_records)),) if rules else ()
-        return Outcome(tuple(space.changes), (written, expirables, now))
+        sampler = self.accesses.sampler
+        take_note = None if sampler is None else partial(sampler.note_write, space.node, written, space.replaced)
+        return Outcome(tuple(space.changes), (written, expirables, take_note, now))
 
     async def write_all(
         self, container: int, commands: Sequence[Command | Step], now: Instant, read_set: ReadSet | None = None

@@ -26,6 +26,9 @@ from mayflydb.store.interface import Count, CountDue, Due, LastExpiry, LoadRow, 
 PAGE = 128
 """Records that are read at once: the event loop belongs to a page for about a millisecond."""
 
+SMALL_SAMPLE = 500
+"""Records of a sample where one in a hundred does not matter."""
+
 Pause = Callable[[], Awaitable[None]]
 """Lets others run between two pages. An error that it raises ends the count: the time is over, or the client has left."""
 
@@ -115,6 +118,10 @@ class ExpiryCounts:
     def allow(self) -> Allowance:
         """Return a whole budget, for one answer."""
         return Allowance(self._budget)
+
+    async def draw(self, container: Node, allowance: Allowance) -> RecordSample:
+        """Draw a small sample of the records of a container."""
+        return await draw_sample(self._store, container.id, min(SMALL_SAMPLE, allowance.take_sample()))
 
     async def count_due(
         self, container: Node, rules: Sequence[Rule], instants: Sequence[Instant], allowance: Allowance

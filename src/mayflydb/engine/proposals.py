@@ -1,4 +1,4 @@
-"""A proposed change of a container's rules, and its resulting rules."""
+"""A proposed change of a container's rules, its resulting rules, and what rules may count from."""
 
 from __future__ import annotations
 
@@ -27,6 +27,13 @@ class Change(msgspec.Struct, frozen=True):
     def of_default(self) -> bool:
         """Return whether the change concerns the default."""
         return self.index is None and self.field is None
+
+
+class Anchors(msgspec.Struct, frozen=True):
+    """The instants from which lives in a container may count: the last write, and dates in fields."""
+
+    last_write: bool
+    dates: bool
 
 
 class Proposal(msgspec.Struct, frozen=True):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
+from mayflydb.engine.access_ages import AccessAges, WriteTally
 from mayflydb.engine.catalog import OWNER_MISSING, Nodes
 from mayflydb.engine.locks import LockHolder, Locks
 from mayflydb.engine.version_cache import Replaced
@@ -21,20 +23,31 @@ T = TypeVar("T")
 ExpirableRecords: TypeAlias = tuple[int, tuple[Rule, ...], Schedule | None, tuple[Record, ...]]
 """(container, its rules, its own schedule, records that may expire)."""
 
+Decided: TypeAlias = tuple[T, tuple[ExpirableRecords, ...], Callable[[Instant], None] | None, Instant]
+"""The reply of a decision for the engine itself: the caller's reply, records that may expire, what takes note of the writes while
+accesses are sampled, the instant of the write.
+"""
+
 
 class WriteTransaction:
     """The workspaces of the containers that a body uses; all of them decide by the same `now`."""
 
-    __slots__ = ("_holder", "_locks", "_lsns", "_nodes", "_spaces", "_stamps", "now")
+    __slots__ = ("_holder", "_locks", "_lsns", "_nodes", "_sampler", "_spaces", "_stamps", "now")
 
     def __init__(
-        self, nodes: Nodes, now: Instant, locks: Locks | None = None, holder: LockHolder | None = None
+        self,
+        nodes: Nodes,
+        now: Instant,
+        locks: Locks | None = None,
+        holder: LockHolder | None = None,
+        sampler: AccessAges | None = None,
     ) -> None:
-        """`locks`, `holder`: as in Workspace."""
+        """`locks`, `holder`: as in Workspace. `sampler`: takes note of what clients write."""
         self.now = now
         self._nodes = nodes
         self._locks = locks
         self._holder = holder
+        self._sampler = sampler
         self._spaces: dict[int, Workspace] = {}
         self._lsns: dict[int, int] = {}
         self._stamps: dict[int, bytes] = {}
@@ -51,6 +64,8 @@ class WriteTransaction:
             space = self._spaces[container] = Workspace(
                 self._nodes.of(row), self.now, self._stamps, self._locks, self._holder, self._nodes.hold_filters
             )
+            if self._sampler is not None:
+                space.tally = WriteTally()
             # Before the first allocation here: read sets are checked against the commits of others alone.
             self._lsns[container] = row.lsn
         return space
@@ -71,6 +86,14 @@ class WriteTransaction:
         return tuple(
             [(id, space.rules, space.schedule, tuple(space.written_records)) for id, space in spaces if space.rules]
         )
+
+    @property
+    def take_note(self) -> Callable[[Instant], None] | None:
+        """The function that takes note of the writes once they have committed; None: there is none."""
+        if self._sampler is None:
+            return None
+        tallies = [(space.node, space.tally) for space in self._spaces.values() if space.tally is not None]
+        return partial(self._sampler.note_transaction, tallies)
 
     def replaced_versions(self) -> list[tuple[int, list[Replaced]]]:
         """Return the versions that end with this transaction, by container."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from mayflydb.engine.access_ages import WriteTally
 from mayflydb.engine.catalog import Index, Node, row_of, with_several
 from mayflydb.engine.commands import Command, Draft, Mode, Written
 from mayflydb.engine.hold_filters import NO_MATCHES, HoldFilters, Matches
@@ -72,7 +73,7 @@ class Workspace:
 
     __slots__ = (
         "_container", "_definition", "_entries", "_exclusive", "_history", "_holder", "_indexes", "_keeper", "_locks", "_node",
-        "_now", "_records", "_stamps", "changes", "replaced", "rules", "schedule",
+        "_now", "_records", "_stamps", "changes", "replaced", "rules", "schedule", "tally",
     )  # fmt: skip
 
     def __init__(
@@ -94,6 +95,7 @@ class Workspace:
         self._container = container.id
         self._node = container
         self._definition = definition = container.definition
+        self.tally: WriteTally | None = None
         self.rules = container.rules
         self.schedule = definition.schedule
         self._history = bool(definition.history)
@@ -111,6 +113,11 @@ class Workspace:
         self._records: dict[tuple[bytes, bytes], Record | None] = {}
         # By seq: the same record, and its entries if they were written here.
         self._entries: dict[int, tuple[Record | None, tuple[Entry, ...] | None]] = {}
+
+    @property
+    def node(self) -> Node:
+        """The container, as it is in this transaction."""
+        return self._node
 
     @property
     def remembers(self) -> bool:
@@ -180,8 +187,9 @@ class Workspace:
             if self._keeper is not None:
                 yield from self._retire(visible, "replaced", lsn, self._keeper.match(visible, record))
         self._keep(record, entries, visible, moves)
-        if entries:
-            self._mark_several(entries)
+        if self.tally is not None:
+            self.tally.note(visible, record)
+        self._mark_several(entries)
         if self._history:
             kind = Kind.CREATE if visible is None else Kind.REPLACE
             yield from self._remember(kind, lsn, record, visible, draft.remembered or record.value)
@@ -206,9 +214,9 @@ class Workspace:
             entries = (*(entries or ()), *(Entry(slot, date_key(date)) for slot, date in dates))
         return entries
 
-    def _mark_several(self, entries: tuple[Entry, ...]) -> None:
+    def _mark_several(self, entries: tuple[Entry, ...] | None) -> None:
         """Mark the indexes in which a record has several entries."""
-        if len(entries) < 2:
+        if not entries or len(entries) < 2:
             return
         several = repeated_indexes(entries)
         found = several and several & {index.number for index in self._indexes if not index.several}
@@ -366,6 +374,8 @@ class Workspace:
         self.changes += yield from self._keeper.keep(RetiredVersion(record, end, self._now, until), held, event)
 
     def _remove(self, record: Record, lsn: int) -> Generator[Read[Any], Any, None]:
+        if self.tally is not None:
+            self.tally.deleted += 1
         self.changes.append(Delete(self._container, record))
         self.replaced.append(Replaced(record, lsn))
         if self._keeper is not None:

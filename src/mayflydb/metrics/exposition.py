@@ -85,6 +85,10 @@ HELP: dict[str, tuple[str, str]] = {
         "counter",
         "Reads that should have done so: too many waited, or no write was possible.",
     ),
+    "mayfly_accesses_left_out_total": (
+        "counter",
+        "Accesses that advice on a ttl does not see: too many containers were in use at a time.",
+    ),
     "mayfly_webhook_waiting_events": ("gauge", "Expiry events that a webhook has not got yet, of any target."),
     "mayfly_webhook_dead_letters": (
         "gauge",
@@ -240,6 +244,7 @@ async def _loop(admin: Admin) -> list[Sample]:
         *show_histogram("mayfly_loop_delay_seconds", {}, watch.delays),
         ("mayfly_touched_records_total", {}, admin.engine.accesses.touched),
         ("mayfly_touches_missed_total", {}, admin.engine.accesses.missed),
+        ("mayfly_accesses_left_out_total", {}, admin.engine.accesses.ages.left_out),
         ("mayfly_loop_delay_longest_seconds", {}, watch.longest / SECOND),
         ("mayfly_loop_stuck_total", {}, watch.stuck),
         ("mayfly_slow_requests_total", {}, admin.engine.slow_log.slow),

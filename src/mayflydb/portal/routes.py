@@ -30,6 +30,7 @@ from mayflydb.portal.paths import page_routes
 from mayflydb.portal.shell import OVERVIEW, OVERVIEW_TWIN, Shell
 from mayflydb.portal.snapshots import SnapshotsPage
 from mayflydb.portal.static import Static
+from mayflydb.portal.ttl_advice import AdvicePage
 from mayflydb.portal.webhooks import WebhooksPage
 from mayflydb.portal.ydb.routes import ydb_routes
 
@@ -57,12 +58,13 @@ def _server_routes(admin: Admin, shell: Shell, wires: Wires) -> Iterator[Route]:
     """Yield the routes of the pages that are of no container."""
     overview, events, find = OverviewPage(admin, shell, wires), EventsPage(admin, shell), FindPage(admin, shell)
     connect, guard, clock = ConnectPage(admin, shell), GuardPage(admin, shell), ClockPage(admin, shell)
-    webhooks, erasure = WebhooksPage(admin, shell), ErasureLogPage(admin, shell)
+    webhooks, erasure, advice = WebhooksPage(admin, shell), ErasureLogPage(admin, shell), AdvicePage(admin, shell)
     yield from (Route(path, overview.show) for path in OVERVIEW)
     yield Route(OVERVIEW_TWIN, overview.show_json)
     yield from page_routes("/_explorer/find", find.show, find.show_json)
     yield from page_routes("/_explorer/connect", connect.show, connect.show_json)
     yield from page_routes("/_explorer/guard", guard.show, guard.show_json, guard.submit)
+    yield from page_routes("/_explorer/advice", advice.show, advice.show_json)
     yield from page_routes("/_explorer/webhooks", webhooks.show, webhooks.show_json, webhooks.submit)
     yield from page_routes("/_explorer/erasure", erasure.show, erasure.show_json)
     yield Route("/_explorer/erasure.jsonl", erasure.download)

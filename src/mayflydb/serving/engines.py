@@ -44,6 +44,9 @@ COMPUTING_GRACE_SECONDS = 1.0
 LOGGING_GRACE_SECONDS = 2.0
 """Seconds in which the erasure log writes the lines of the last events at the end; the rest waits for the next start."""
 
+OBSERVING_GRACE_SECONDS = 2.0
+"""Seconds in which the ages of the last accesses are written at the end."""
+
 
 class RunningEngine:
     """An engine, its store and its reaper, from `start` to `close`. `host_clock`: builds a clock that believes the host's."""
@@ -100,6 +103,9 @@ class RunningEngine:
         await engine.holds.releases.resume()
         self._run(engine.reaper.run(), "reaper", "nothing is purged")
         self._prove_erasure(engine, opened)
+        if ttl.sample_accesses:
+            engine.accesses.sample(ttl.sample_accesses)
+            self._run(engine.accesses.ages.run(), "access ages", "what is seen of accesses is not kept")
         report("ok")
         return engine
 
@@ -136,6 +142,7 @@ class RunningEngine:
             await asyncio.wait([task])
         if self._engine is not None:
             await self._engine.accesses.close()
+            await self._engine.accesses.ages.finish(OBSERVING_GRACE_SECONDS)
             await self._engine.erasure_log.finish(LOGGING_GRACE_SECONDS)
             await self._engine.undeletes.close()
             await self._engine.holds.releases.close()

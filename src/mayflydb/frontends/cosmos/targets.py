@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from mayflydb.engine.catalog import Node
-from mayflydb.engine.proposals import Change, Proposal
+from mayflydb.engine.proposals import Anchors, Change, Proposal
 from mayflydb.expiry.deadline import deadline, has_passed
 from mayflydb.expiry.rules import Cause
 from mayflydb.frontends.cosmos.caller import Caller
@@ -109,6 +109,14 @@ class CosmosTargets:
         from mayflydb.frontends.cosmos import hold_filters
 
         return hold_filters.compile_condition(container, text)
+
+    def anchors(self, database: str, container: Node) -> Anchors:
+        """Return the last write alone."""
+        return Anchors(last_write=True, dates=False)
+
+    def find_dates(self, container: Node, record: Record) -> Mapping[str, Instant]:
+        """Return no dates: lives count from the last write."""
+        return {}
 
     def propose(self, database: str, container: Node, change: Change) -> Proposal:
         """Return the rules of another `defaultTtl`, and the current default."""

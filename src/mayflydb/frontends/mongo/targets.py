@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mayflydb.engine.catalog import Node
-from mayflydb.engine.proposals import Change, Proposal
+from mayflydb.engine.proposals import Anchors, Change, Proposal
 from mayflydb.engine.references import References
 from mayflydb.expiry.rules import Cause
 from mayflydb.model.errors import BadRequest, Unsupported
@@ -122,6 +122,18 @@ class MongoTargets:
         from mayflydb.frontends.mongo import hold_filters
 
         return hold_filters.compile_condition(container, text)
+
+    def anchors(self, database: str, container: Node) -> Anchors:
+        """Return what the TTL indexes of the collection's profile may count from."""
+        contract = self._contract(database, container)
+        return Anchors(contract.profile != "native", contract.profile != "cosmos" or contract.custom_path)
+
+    def find_dates(self, container: Node, record: Record) -> Mapping[str, Instant]:
+        """Return the dates in the fields of a document, without those in documents inside it and in arrays."""
+        if "uuid" not in container.body:
+            return {}
+        found: Mapping[str, Instant] = _ttl_reports().find_dates(record)
+        return found
 
     def propose(self, database: str, container: Node, change: Change) -> Proposal:
         """The effect of a change of one TTL index. The default is that of the index on `_ts`."""

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
-from bson import Int64, ObjectId, json_util
+from bson import DatetimeMS, Int64, ObjectId, json_util
 
 from mayflydb.engine.catalog import Node, next_number
 from mayflydb.engine.proposals import Change, Proposal
@@ -24,7 +24,7 @@ from mayflydb.frontends.mongo.indexing import expiring_indexes
 from mayflydb.frontends.mongo.rules import date_rule, ts_rule
 from mayflydb.model.errors import BadRequest, NotFound
 from mayflydb.model.hints import Hint
-from mayflydb.model.instant import to_rfc3339
+from mayflydb.model.instant import MILLISECOND, Instant, to_rfc3339
 from mayflydb.model.record import IGNORED, Record
 from mayflydb.query.mongo.extended_json import encode_pairs, parse_json
 from mayflydb.query.mongo.faults import MqlError
@@ -239,6 +239,15 @@ def describe(node: Node, record: Record, contract: Contract) -> dict[str, Any]:
         without = {} if date is not None else dict(zip(("reason", "text"), _why_no_date(spec, document), strict=True))
         rows.append({"index": spec.name, "date": None if date is None else _date_text(date), **without})
     return {**found, "dates": rows} if rows else found
+
+
+def find_dates(record: Record) -> dict[str, Instant]:
+    """The dates in fields of a document that a TTL index may name."""
+    return {
+        name: int(value) * MILLISECOND
+        for name, value in decode(record.value).items()
+        if type(value) is DatetimeMS and name not in ("_id", TS_FIELD) and "." not in name
+    }
 
 
 def _date_text(date: int) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from mayflydb.engine.catalog import Node
-from mayflydb.engine.proposals import Change, Proposal
+from mayflydb.engine.proposals import Anchors, Change, Proposal
 from mayflydb.engine.references import References
 from mayflydb.expiry.rules import Cause
 from mayflydb.model.errors import BadRequest, Unsupported
@@ -20,6 +20,9 @@ from mayflydb.model.record import Record
 
 if TYPE_CHECKING:
     from mayflydb.frontends.ydb.schemes.catalog import Schemes
+
+MOST_READERS: Final = 1000
+"""Tables whose columns of dates are kept."""
 
 
 class YdbTargets:
@@ -34,6 +37,7 @@ class YdbTargets:
         """Take the served databases and the function that returns the schemes; None if YDB is not served."""
         self.databases = tuple(databases)
         self._schemes = schemes
+        self._date_readers: dict[int, tuple[Node, Callable[[Record], Mapping[str, Instant]]]] = {}
 
     @cached_property
     def references(self) -> References:
@@ -102,6 +106,21 @@ class YdbTargets:
         from mayflydb.frontends.ydb import hold_filters
 
         return hold_filters.compile_condition(container, text)
+
+    def anchors(self, database: str, container: Node) -> Anchors:
+        """Return dates alone: a TTL counts from a column."""
+        return Anchors(last_write=False, dates=True)
+
+    def find_dates(self, container: Node, record: Record) -> Mapping[str, Instant]:
+        """Return the dates in the columns of a row. Numbers are left out: their unit is not known."""
+        if "columns" not in container.body:
+            return {}
+        known = self._date_readers.get(container.id)
+        if known is None or known[0] is not container:
+            if len(self._date_readers) >= MOST_READERS:
+                self._date_readers.clear()
+            known = self._date_readers[container.id] = container, _reports().date_reader(container)
+        return known[1](record)
 
     def propose(self, database: str, container: Node, change: Change) -> Proposal:
         """Return the preview of a TTL change."""

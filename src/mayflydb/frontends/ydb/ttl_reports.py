@@ -26,7 +26,7 @@ from mayflydb.frontends.ydb.ttl_columns import anchor_of
 from mayflydb.model.durations import format_iso
 from mayflydb.model.errors import BadRequest, NotFound
 from mayflydb.model.hints import Hint
-from mayflydb.model.instant import SECOND, to_rfc3339
+from mayflydb.model.instant import SECOND, Instant, to_rfc3339
 from mayflydb.model.record import Record
 from mayflydb.query.yql.keys import decode_key, encode_key
 from mayflydb.query.yql.texts import from_text, to_text
@@ -171,6 +171,24 @@ def _date_adder(node: Node, column: StoredColumn, unit: Unit | None, slot: int) 
         return record if date is None else msgspec.structs.replace(record, dates=(*record.dates, (slot, date)))
 
     return add_date
+
+
+def date_reader(node: Node) -> Callable[[Record], dict[str, Instant]]:
+    """Return the function that finds the dates in the columns of a row."""
+    types = {column.name: bare(parse_stored_type(column.type)) for column in body_of(node.definition).columns}
+    columns = [
+        (column.name, column.number, str(types[column.name]))
+        for column in body_of(node.definition).columns
+        if types[column.name] in DATE_COLUMN_TYPES
+    ]
+    layout = RowLayout(table_view(node, node.name))
+
+    def find_dates(record: Record) -> dict[str, Instant]:
+        row = layout.decode(record.value) if columns else []
+        dates = ((name, anchor_of(type_name, None, row[number])) for name, number, type_name in columns)
+        return {name: date for name, date in dates if date is not None}
+
+    return find_dates
 
 
 async def change_ttl(schemes: Schemes, database: str, node: Node, change: Change) -> None:
