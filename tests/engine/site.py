@@ -13,8 +13,8 @@ from mayflydb.clock import VirtualClock
 from mayflydb.engine.building import IndexRequest, entry
 from mayflydb.engine.catalog import Definition, Index, Node
 from mayflydb.engine.commands import Command, Draft, Mode, Written
-from mayflydb.engine.engine import Scope
 from mayflydb.engine.open import open_engine
+from mayflydb.engine.scans import Scope
 from mayflydb.expiry.rules import Rule
 from mayflydb.model.instant import SECOND
 from mayflydb.model.order import KeyRange

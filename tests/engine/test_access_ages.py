@@ -13,8 +13,8 @@ from engine.site import Site, create, delete, partition_of, replace, upsert
 from mayflydb.engine import access_ages
 from mayflydb.engine.access_ages import DENSE, MOST_OF_BATCH, SPACE, AccessAges
 from mayflydb.engine.catalog import Definition, Node
-from mayflydb.engine.engine import Batch, Scope
 from mayflydb.engine.open import open_engine
+from mayflydb.engine.scans import Batch, Scope
 from mayflydb.expiry.access_ages import LAST_WRITE, RUNGS, Observations, slot_ages
 from mayflydb.expiry.rules import Rule, column_rule, default_rule
 from mayflydb.model.errors import OutOfSpace

@@ -12,7 +12,7 @@ from engine.site import Site, command, create, delete, partition_of, replace, up
 from engine.test_unique import KEYS, UNIQUE
 from mayflydb.engine import version_cache
 from mayflydb.engine.commands import Command, Mode
-from mayflydb.engine.engine import Scope
+from mayflydb.engine.scans import Scope
 from mayflydb.engine.snapshot import Snapshot
 from mayflydb.model.errors import Conflict, MayflyError, NotFound, OwnerNotFound, WriteConflict
 from mayflydb.store.interface import ChildRows, Get

@@ -15,7 +15,7 @@ import pytest
 
 import planted
 from mayflydb.engine.commands import Command, Draft, Mode
-from mayflydb.engine.engine import Scope
+from mayflydb.engine.scans import Scope
 from mayflydb.model.errors import Conflict, NotFound, PreconditionFailed
 from mayflydb.model.order import Order, Position
 from mayflydb.model.record import Entry, Record

@@ -17,8 +17,9 @@ import msgspec
 
 from mayflydb.admin import formats
 from mayflydb.admin.targets import ContainerTarget, TargetResolver
-from mayflydb.engine.engine import Engine, Scope
+from mayflydb.engine.engine import Engine
 from mayflydb.engine.history import HistoryLost
+from mayflydb.engine.scans import Scope
 from mayflydb.expiry.explain import CAUSES, explain
 from mayflydb.expiry.rules import CASCADE, Cause
 from mayflydb.model.errors import BadRequest, NotFound, Overloaded

@@ -19,7 +19,7 @@ from mayflydb.model.record import Record
 from mayflydb.store.interface import Delete, Get, Put, Read, Scan, ask
 
 if TYPE_CHECKING:
-    from mayflydb.engine.engine import Scope
+    from mayflydb.engine.scans import Scope
 
 CHANGED: Final = "Another transaction has changed a record that this one works with."
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
-
-import msgspec
 
 from mayflydb.clock import monotonic_us
 from mayflydb.engine.access_log import AccessLog, Observer, Observers
@@ -31,6 +28,7 @@ from mayflydb.engine.read_set import ReadSet
 from mayflydb.engine.reads import Reads, row_at
 from mayflydb.engine.reaper import Lease, Reaper
 from mayflydb.engine.request_counts import RequestCounts
+from mayflydb.engine.scans import SCAN_BATCH, Batch, Scope, scan
 from mayflydb.engine.scrubbing import Scrubber
 from mayflydb.engine.slow_log import SlowLog
 from mayflydb.engine.storage_sizes import StorageSizes
@@ -43,7 +41,7 @@ from mayflydb.engine.workspace import Workspace
 from mayflydb.evaluation.evaluators import Evaluators
 from mayflydb.evaluation.loop_watch import LoopWatch
 from mayflydb.evaluation.statement import Statement
-from mayflydb.expiry.deadline import visibility, visible_at
+from mayflydb.expiry.deadline import visible_at
 from mayflydb.expiry.passes import upcoming
 from mayflydb.model.errors import MayflyError, OwnerNotFound, Unsupported, WriteConflict
 from mayflydb.model.instant import Instant
@@ -79,8 +77,6 @@ def keep_none(container: int, partition: bytes, key: bytes) -> Record | None:
     return None
 
 
-SCAN_BATCH = 256
-
 MAX_TRANSACTIONS = 1000
 """Open transactions of all clients, where nothing else is set."""
 
@@ -89,51 +85,6 @@ MAX_TRANSACTION_BYTES = 192 << 20
 
 LONG_WRITE: Final = 1_000
 """A write of so many commands, which holds the writer for about 30 ms, counts as a long one."""
-
-
-class Scope(msgspec.Struct, frozen=True):
-    """The records of a container that a read covers: lower <= partition < upper, in that order."""
-
-    lower: bytes = b""
-    upper: bytes | None = None
-    order: Order = Order.CREATED
-
-    @classmethod
-    def of_partition(cls, partition: bytes) -> Scope:
-        """Return the scope of one logical partition: nothing sorts between a byte string and the same with a zero."""
-        return cls(partition, partition + b"\0", Order.HASHED)
-
-    def has(self, partition: bytes) -> bool:
-        """Return whether a partition lies in the scope."""
-        return self.lower <= partition and (self.upper is None or partition < self.upper)
-
-    @property
-    def is_one_partition(self) -> bool:
-        """Return whether the scope is exactly one logical partition."""
-        return self.upper == self.lower + b"\0"
-
-
-class Batch(msgspec.Struct, frozen=True):
-    """Visible records of one batch of a scan, and the position of its end (hidden records move the position, too)."""
-
-    records: list[Record]
-    position: Position
-
-
-async def scan(
-    reads: Reads, container: Node, scope: Scope, after: Position | None, now: Instant, batch: int
-) -> AsyncIterator[Batch]:
-    """Yield visible records in order, batch by batch; other tasks run between batches."""
-    is_visible = visibility(container.rules, now)
-    while True:
-        request = Scan(container.id, scope.lower, scope.upper, scope.order, after, batch)
-        records = await reads.read(request)
-        if not records:
-            return
-        last = records[-1]
-        after = Position(last.partition, last.lsn if scope.order is Order.CHANGED else last.seq)
-        yield Batch(records if is_visible is None else list(filter(is_visible, records)), after)
-        await asyncio.sleep(0)
 
 
 class BatchRefused(MayflyError):
@@ -299,14 +250,20 @@ class Engine:
         rules = container.rules
         if record is None or (rules and not visible_at(record, rules, now)):
             return None
-        return self.accesses.note(container, record, now) if container.definition.lifecycle.touch else record
+        accesses = self.accesses
+        if accesses.sampler is None and not container.definition.lifecycle.touch:
+            return record
+        return accesses.note(container, record, now)
 
     async def get(self, container: Node, partition: bytes, key: bytes, now: Instant) -> Record | None:
         """Find a visible record."""
         record = await self.store.read(Get(container.id, partition, key))
         if record is None or not visible_at(record, container.rules, now):
             return None
-        return self.accesses.note(container, record, now) if container.definition.lifecycle.touch else record
+        accesses = self.accesses
+        if accesses.sampler is None and not container.definition.lifecycle.touch:
+            return record
+        return accesses.note(container, record, now)
 
     def scan(
         self, container: Node, scope: Scope, after: Position | None, now: Instant, batch: int = SCAN_BATCH

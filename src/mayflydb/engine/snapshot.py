@@ -26,10 +26,11 @@ from mayflydb.engine.building import KeysOf
 from mayflydb.engine.catalog import OWNER_MISSING, Index, node_as_of
 from mayflydb.engine.commands import Command, Mode, Written
 from mayflydb.engine.container_snapshot import CHANGED, ContainerSnapshot, IndexOverlays
-from mayflydb.engine.engine import SCAN_BATCH, Batch, Engine, Scope, scan
+from mayflydb.engine.engine import Engine
 from mayflydb.engine.index_overlay import EntryPosition, Found, merge
 from mayflydb.engine.locks import TAKEN, Locked, LockHolder
 from mayflydb.engine.reads import run_steps
+from mayflydb.engine.scans import SCAN_BATCH, Batch, Scope, scan
 from mayflydb.engine.transactions import Body, WriteTransaction
 from mayflydb.engine.workspace import Workspace
 from mayflydb.expiry.deadline import visible_at

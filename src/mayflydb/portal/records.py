@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 
 from mayflydb.admin.operations import Admin
 from mayflydb.admin.targets import ContainerTarget
-from mayflydb.engine.engine import Scope
+from mayflydb.engine.scans import Scope
 from mayflydb.model.record import IGNORED, Record
 from mayflydb.portal import words
 from mayflydb.portal.grid import PAGE, Trail, grid_row, parse_position

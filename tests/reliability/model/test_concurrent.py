@@ -19,8 +19,9 @@ from mayflydb.engine import reaper as reaping
 from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.clock_mover import ClockMover, SweepMode
 from mayflydb.engine.commands import Command, Draft, Mode
-from mayflydb.engine.engine import Engine, Scope
+from mayflydb.engine.engine import Engine
 from mayflydb.engine.open import open_engine
+from mayflydb.engine.scans import Scope
 from mayflydb.expiry.sweep import Limits, PurgeRequest
 from mayflydb.frontends.cosmos.rules import rules_of
 from mayflydb.model.errors import Conflict, MayflyError, NotFound, Unavailable

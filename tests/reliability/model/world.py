@@ -12,11 +12,12 @@ from mayflydb.clock import VirtualClock
 from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.commands import Command, Draft, Mode, Written
 from mayflydb.engine.count_budget import CountBudget
-from mayflydb.engine.engine import BatchRefused, Engine, Scope
+from mayflydb.engine.engine import BatchRefused, Engine
 from mayflydb.engine.expiry_counts import ExpiryCounts
 from mayflydb.engine.guard import Pass
 from mayflydb.engine.open import open_engine
 from mayflydb.engine.previews import Preview
+from mayflydb.engine.scans import Scope
 from mayflydb.expiry.sweep import Limits, PurgeRequest, Sweep
 from mayflydb.frontends.cosmos.rules import rules_of
 from mayflydb.model.errors import MayflyError

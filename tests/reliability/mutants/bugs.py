@@ -15,12 +15,13 @@ from mayflydb.clock import SystemClock, Trust
 from mayflydb.engine import sweeper, workspace
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.commands import Command, Draft
-from mayflydb.engine.engine import Batch, Engine, Scope
+from mayflydb.engine.engine import Engine
 from mayflydb.engine.expiry_counts import ExpiryCounts
 from mayflydb.engine.guard import Pass
 from mayflydb.engine.locks import Locks
 from mayflydb.engine.purge_decision import SweepReply, purge_due
 from mayflydb.engine.record_decisions import TAKEN, expiry_event, resolve_draft
+from mayflydb.engine.scans import Batch, Scope
 from mayflydb.engine.sweeper import Sweeper
 from mayflydb.engine.timekeeper import Timekeeper
 from mayflydb.engine.workspace import Workspace

@@ -15,7 +15,8 @@ import msgspec
 
 from mayflydb.engine.building import partition_suffix
 from mayflydb.engine.catalog import Index, Node
-from mayflydb.engine.engine import Batch, Engine, Scope
+from mayflydb.engine.engine import Engine
+from mayflydb.engine.scans import Batch, Scope
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.model.instant import Instant
 from mayflydb.model.keys import SortKeys

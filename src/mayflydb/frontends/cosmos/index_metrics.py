@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from mayflydb.engine.engine import Scope
+from mayflydb.engine.scans import Scope
 from mayflydb.frontends.cosmos.headers import INDEX_UTILIZATION, POPULATE_INDEX_METRICS, POPULATE_INDEX_METRICS_V2
 from mayflydb.frontends.cosmos.indexing import path_filter
 from mayflydb.frontends.cosmos.views import ContainerView

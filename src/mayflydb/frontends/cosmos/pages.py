@@ -16,7 +16,8 @@ import msgspec
 
 from mayflydb.clock import monotonic_us
 from mayflydb.engine import prices
-from mayflydb.engine.engine import Engine, Scope
+from mayflydb.engine.engine import Engine
+from mayflydb.engine.scans import Scope
 from mayflydb.evaluation.statement import CHEAP_BYTES, HERE, Computing
 from mayflydb.frontends.cosmos import access
 from mayflydb.frontends.cosmos.calls import ReadCounts

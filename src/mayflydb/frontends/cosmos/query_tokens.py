@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from mayflydb.engine.engine import Scope
+from mayflydb.engine.scans import Scope
 from mayflydb.frontends.cosmos import continuation
 from mayflydb.frontends.cosmos.page_rows import PageStart
 from mayflydb.frontends.cosmos.views import ContainerView

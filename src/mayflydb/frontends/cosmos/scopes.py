@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import ParamSpec
 
 from mayflydb.engine.budgets import RequestGrant
-from mayflydb.engine.engine import Scope
+from mayflydb.engine.scans import Scope
 from mayflydb.frontends.cosmos.calls import CosmosCall
 from mayflydb.frontends.cosmos.headers import CONTINUATION, END_EPK, PARTITION_KEY, PARTITION_KEY_RANGE_ID, START_EPK
 from mayflydb.frontends.cosmos.views import ContainerView

@@ -12,7 +12,7 @@ from mayflydb.engine.budgets import ContainerBudget
 from mayflydb.engine.building import entry
 from mayflydb.engine.catalog import Index, Node, PartitionRange
 from mayflydb.engine.commands import Draft
-from mayflydb.engine.engine import Scope
+from mayflydb.engine.scans import Scope
 from mayflydb.frontends.cosmos import policies, search, session
 from mayflydb.frontends.cosmos.headers import LSN, PARTITION_KEY_RANGE_ID, SESSION_TOKEN
 from mayflydb.frontends.cosmos.indexing import APPENDED_PROPERTIES, composite_orders, index_filter

@@ -10,7 +10,8 @@ from collections import deque
 from typing import Final
 
 from mayflydb.engine.commands import Command, Mode
-from mayflydb.engine.engine import Engine, Scope
+from mayflydb.engine.engine import Engine
+from mayflydb.engine.scans import Scope
 from mayflydb.engine.workspace import Workspace
 from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.cursors import Cursor, ReadTime, no_results

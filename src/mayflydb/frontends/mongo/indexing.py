@@ -23,7 +23,8 @@ import msgspec
 from mayflydb.engine.building import Choose, IndexRequest
 from mayflydb.engine.catalog import Definition, Index, Node
 from mayflydb.engine.dates import with_slot, without_slot
-from mayflydb.engine.engine import Engine, Scope
+from mayflydb.engine.engine import Engine
+from mayflydb.engine.scans import Scope
 from mayflydb.expiry.rules import Rule, without_stamps
 from mayflydb.frontends.mongo.collections import (
     Collection,

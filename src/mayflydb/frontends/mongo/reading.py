@@ -10,7 +10,8 @@ import msgspec
 from bson import Regex
 
 from mayflydb.engine.catalog import Index
-from mayflydb.engine.engine import SCAN_BATCH, Engine, Scope
+from mayflydb.engine.engine import Engine
+from mayflydb.engine.scans import SCAN_BATCH, Scope
 from mayflydb.evaluation.statement import CHEAP_BYTES
 from mayflydb.expiry.as_of import rules_as_of
 from mayflydb.frontends.mongo.collections import Collection, Identity, identity_of

@@ -15,8 +15,8 @@ from mayflydb.admin.operations import Admin
 from mayflydb.admin.requests import Preview
 from mayflydb.admin.targets import ContainerTarget
 from mayflydb.admin.wires import Cosmos
-from mayflydb.engine.engine import Scope
 from mayflydb.engine.proposals import Change
+from mayflydb.engine.scans import Scope
 from mayflydb.model.errors import BadRequest, NotFound
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from mayflydb.admin.operations import Admin
 from mayflydb.admin.wires import Mongo
-from mayflydb.engine.engine import Scope
+from mayflydb.engine.scans import Scope
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import IGNORED, Record

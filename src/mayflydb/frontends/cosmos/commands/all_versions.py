@@ -10,8 +10,8 @@ import asyncio
 import json
 from typing import Any
 
-from mayflydb.engine.engine import Scope
 from mayflydb.engine.history import HistoryLost
+from mayflydb.engine.scans import Scope
 from mayflydb.frontends.cosmos.calls import CosmosCall
 from mayflydb.frontends.cosmos.commands.metadata import page_size
 from mayflydb.frontends.cosmos.headers import CHANGE_FEED_WIRE_FORMAT

@@ -14,7 +14,8 @@ from msgspec import UNSET
 
 from mayflydb.engine import prices
 from mayflydb.engine.commands import ANY_VERSION, Command, Mode, Written
-from mayflydb.engine.engine import BatchRefused, Scope
+from mayflydb.engine.engine import BatchRefused
+from mayflydb.engine.scans import Scope
 from mayflydb.evaluation.statement import CHEAP_BYTES
 from mayflydb.frontends.cosmos import errors, partition_key
 from mayflydb.frontends.cosmos import patch as patches

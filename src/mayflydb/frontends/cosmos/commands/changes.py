@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from email.utils import parsedate_to_datetime
 
 from mayflydb.engine import prices
-from mayflydb.engine.engine import Scope
+from mayflydb.engine.scans import Scope
 from mayflydb.frontends.cosmos.calls import CosmosCall
 from mayflydb.frontends.cosmos.commands import all_versions
 from mayflydb.frontends.cosmos.commands.metadata import page_size

@@ -6,7 +6,7 @@ import asyncio
 
 from mayflydb.engine import prices
 from mayflydb.engine.commands import Command, Mode
-from mayflydb.engine.engine import Scope
+from mayflydb.engine.scans import Scope
 from mayflydb.frontends.cosmos.calls import CosmosCall
 from mayflydb.frontends.cosmos.scopes import admit_partition
 from mayflydb.frontends.cosmos.views import ContainerView

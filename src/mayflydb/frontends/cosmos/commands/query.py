@@ -10,7 +10,7 @@ import msgspec
 
 from mayflydb.clock import monotonic_us
 from mayflydb.engine import prices
-from mayflydb.engine.engine import Scope
+from mayflydb.engine.scans import Scope
 from mayflydb.evaluation.statement import Statement
 from mayflydb.frontends.cosmos import queries
 from mayflydb.frontends.cosmos.calls import CosmosCall

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from heapq import heappop, heappush
 from typing import Any
 
-from mayflydb.engine.engine import Scope
+from mayflydb.engine.scans import Scope
 from mayflydb.frontends.cosmos.calls import CosmosCall
 from mayflydb.frontends.cosmos.targets import decode_partition, key_value_to_json
 from mayflydb.frontends.cosmos.views import ContainerView, RangeView

@@ -10,8 +10,8 @@ import msgspec
 
 from mayflydb.engine import prices
 from mayflydb.engine.commands import Command, Mode, Written
-from mayflydb.engine.engine import Scope
 from mayflydb.engine.reads import Reads
+from mayflydb.engine.scans import Scope
 from mayflydb.evaluation.statement import HERE
 from mayflydb.frontends.cosmos import continuation, errors, queries
 from mayflydb.frontends.cosmos.calls import NOT_FOUND, Account, lsn_of_etag

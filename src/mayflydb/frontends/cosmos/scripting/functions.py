@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.companions import home_of
-from mayflydb.engine.engine import Batch, Scope, scan
 from mayflydb.engine.reads import Reads, node_at
+from mayflydb.engine.scans import Batch, Scope, scan
 from mayflydb.frontends.cosmos.calls import SCRIPTS
 from mayflydb.frontends.cosmos.scripting.sandbox import Sandbox, TimeBudget, decode_answer
 from mayflydb.model.errors import BadRequest

@@ -16,10 +16,10 @@ import msgspec
 
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.commands import Command, Draft, Mode, Step, Written
-from mayflydb.engine.engine import Batch, Scope, scan
 from mayflydb.engine.locks import LockHolder
 from mayflydb.engine.read_set import ReadSet
 from mayflydb.engine.reads import Reads, record_at, settled_lsn
+from mayflydb.engine.scans import Batch, Scope, scan
 from mayflydb.engine.workspace import Workspace
 from mayflydb.frontends.cosmos.resources import etag, item_etag, item_rid
 from mayflydb.frontends.cosmos.values import ItemLimits, parse_item

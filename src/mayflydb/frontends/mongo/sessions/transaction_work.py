@@ -8,7 +8,8 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from mayflydb.engine import prices
 from mayflydb.engine.commands import Command, Written
-from mayflydb.engine.engine import Engine, Scope
+from mayflydb.engine.engine import Engine
+from mayflydb.engine.scans import Scope
 from mayflydb.engine.snapshot import Snapshot
 from mayflydb.frontends.mongo.collections import Collection, Identity, identity_of
 from mayflydb.frontends.mongo.cursors import ReadTime

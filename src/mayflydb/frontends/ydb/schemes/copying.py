@@ -13,7 +13,8 @@ import msgspec
 
 from mayflydb.engine.catalog import Definition, Node, Slot
 from mayflydb.engine.commands import Command, Mode
-from mayflydb.engine.engine import Engine, Scope
+from mayflydb.engine.engine import Engine
+from mayflydb.engine.scans import Scope
 from mayflydb.engine.snapshot import Snapshot
 from mayflydb.frontends.ydb.rows import RowLayout
 from mayflydb.frontends.ydb.schemes.catalog import Schemes
