@@ -9,13 +9,18 @@ from mayflydb.expiry.guard import GuardLimits, Reason
 
 
 class LifecycleSettings(Answer, frozen=True):
-    """The lifecycle settings of one container. `guard` null: the limits of the server. The others: seconds."""
+    """The lifecycle settings of one container. `guard` null: the limits of the server. The others: seconds.
+
+    `history_since`: the first instant as of which the container can be read; null: none.
+    """
 
     target: Target
     guard: GuardLimits | Literal["off"] | None
     grace: Count
     touch: Count
     last_image: Count
+    history: Count
+    history_since: Time | None
 
 
 class LifecycleList(Answer, frozen=True):
@@ -34,6 +39,8 @@ class ChangedLifecycle(Answer, frozen=True):
     grace: Count
     touch: Count
     last_image: Count
+    history: Count
+    history_since: Time | None
 
 
 class UndeleteProgress(Answer, frozen=True):

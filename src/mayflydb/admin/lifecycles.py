@@ -34,7 +34,7 @@ class Lifecycles:
         now = await self._engine.now()
         return {
             "now": formats.time(now),
-            "targets": [_describe(each) for each in await self._targets.list_containers(target)],
+            "targets": [self._describe(each) for each in await self._targets.list_containers(target)],
         }
 
     async def set(self, wanted: requests.SetLifecycle) -> dict[str, Any]:
@@ -47,7 +47,7 @@ class Lifecycles:
 
         now = await self._engine.now()
         await self._engine.definitions.change_lifecycle(container.node.id, change, now)
-        return {"now": formats.time(now), **_describe(await self._targets.resolve_container(wanted.target))}
+        return {"now": formats.time(now), **self._describe(await self._targets.resolve_container(wanted.target))}
 
     async def list_held(self, target: str | None = None) -> dict[str, Any]:
         """Return the purges that the guard holds."""
@@ -63,16 +63,17 @@ class Lifecycles:
         now = await self._engine.now()
         return {"now": formats.time(now), "target": container.target, "reason": held.reason, "due": held.due}
 
-
-def _describe(container: ContainerTarget) -> dict[str, Any]:
-    settings = container.node.definition.lifecycle
-    return {
-        "target": container.target,
-        "guard": msgspec.to_builtins(settings.guard),
-        "grace": settings.grace,
-        "touch": settings.touch,
-        "last_image": settings.last_image,
-    }
+    def _describe(self, container: ContainerTarget) -> dict[str, Any]:
+        settings = container.node.definition.lifecycle
+        return {
+            "target": container.target,
+            "guard": msgspec.to_builtins(settings.guard),
+            "grace": settings.grace,
+            "touch": settings.touch,
+            "last_image": settings.last_image,
+            "history": settings.history,
+            "history_since": formats.time_or_none(self._engine.pasts.find_first_known(container.node)),
+        }
 
 
 def _describe_held(container: ContainerTarget, held: HeldPurge) -> dict[str, Any]:

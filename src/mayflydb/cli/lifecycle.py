@@ -60,6 +60,12 @@ def _limits(ctx: click.Context, parameter: click.Parameter, value: str | None) -
     callback=check_with(parse_span),
     help="Keep the last version of an expired record for so long, for readers of its event, as in 7d. 0s: keep none.",
 )
+@click.option(
+    "--history",
+    metavar="TIME",
+    callback=check_with(parse_span),
+    help="Keep every version for so long after its end, so that reads as of an earlier instant find it, as in 7d. 0s: keep none.",
+)
 @output_option
 @click.pass_context
 def set_(ctx: click.Context, /, target: str, **given: object) -> None:

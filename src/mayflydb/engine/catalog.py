@@ -16,6 +16,7 @@ from mayflydb.expiry.as_of import rules_as_of
 from mayflydb.expiry.guard import HeldPurge
 from mayflydb.expiry.lifecycle import Lifecycle
 from mayflydb.expiry.passes import Schedule
+from mayflydb.expiry.past import Past, remember_rules, rules_at
 from mayflydb.expiry.rules import Rule, with_grace
 from mayflydb.expiry.undelete import Undelete
 from mayflydb.model.instant import Instant, Span
@@ -103,7 +104,7 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     with `passes`; None: those of the monitor. `run`: the last pass that erased records, or was made on demand. `lifecycle`:
     settings beyond the protocol's. `held`: the purge that the guard holds; `confirmed`: the instant of the last confirmation.
     `undelete`: the undelete that is under way, during which nothing is purged. `retired`: the container of the versions that are
-    kept after they have ended; None: there never was one.
+    kept after they have ended; None: there never was one. `past`: the earlier states that can be read; None: none can.
     """
 
     body: Mapping[str, Any]
@@ -127,6 +128,7 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     undelete: Undelete | None = None
     confirmed: Instant | None = None
     retired: int | None = None
+    past: Past | None = None
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -161,6 +163,27 @@ def node_as_of(node: Node) -> Node:
     return msgspec.structs.replace(
         node, definition=msgspec.structs.replace(node.definition, rules=rules_as_of(node.definition.rules))
     )
+
+
+def node_as_of_past(node: Node, at: Instant) -> Node:
+    """Return a container that keeps its past for a read as of an earlier instant, by the rules of then. Reads touch nothing."""
+    definition = node.definition
+    if definition.past is None:
+        return node
+    rules = rules_at(definition.past, node.rules, at)
+    # Versions from before an index was built may have had several entries in it.
+    indexes = tuple([msgspec.structs.replace(index, several=True) for index in definition.indexes])
+    then = msgspec.structs.replace(definition, rules=rules, indexes=indexes, paused=None, lifecycle=Lifecycle())
+    return msgspec.structs.replace(node, definition=then)
+
+
+def with_rules_remembered(before: Node, after: Node, now: Instant) -> Node:
+    """Return the container after a change at `now`, with the rules of before if they were others and it keeps its past."""
+    past = after.definition.past
+    if past is None or before.rules == after.rules:
+        return after
+    past = remember_rules(past, before.rules, after.definition.lifecycle.history, now)
+    return msgspec.structs.replace(after, definition=msgspec.structs.replace(after.definition, past=past))
 
 
 def next_number(definition: Definition) -> int:

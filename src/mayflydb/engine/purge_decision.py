@@ -59,13 +59,14 @@ def purge_due(
     spared: Spared = (),
     shared: bool = True,
     rules: Sequence[Rule] | None = None,
+    latest: Instant = 0,
 ) -> Decision[SweepReply]:
     """Remove up to `limit` due records for a request in this transaction, oldest first on each path.
 
     `schedule`: rules with passes purge records that were due at its last pass, or that of the container's own schedule; None:
     all due records, as where the request overrides the pass. `version_cache`: gets the versions first, if a snapshot is open.
     `spared`: locked records, which stay, as do those that other nodes hold. `shared`: False if no other node writes in the
-    container.
+    container. `latest`: the latest instant that a client may have read; versions that are kept end no earlier.
 
     Nothing is purged while the container, its guard or an undelete says so, or if its rules are not `rules` any longer.
     """
@@ -88,16 +89,32 @@ def purge_due(
     share = max(1, limit // max(1, len(ready)))
     if node.expires_by_record:
         return (
-            yield from _expire_each(nodes, node, row.lsn, request, ready, ends, share, frozenset(spared), version_cache)
+            yield from _expire_each(
+                nodes, node, row.lsn, request, ready, ends, share, frozenset(spared), version_cache, latest
+            )
         )
+    return (yield from _purge_ranges(node, row.lsn, request, ready, ends, share, spared, version_cache))
+
+
+def _purge_ranges(
+    node: Node,
+    lsn: int,
+    request: PurgeRequest,
+    ready: Sequence[DueRange],
+    ends: tuple[Instant, ...],
+    limit: int,
+    spared: Spared,
+    version_cache: VersionCache | None,
+) -> Decision[SweepReply]:
+    """Have the store remove up to `limit` due records of each range."""
     # The store deletes without reading values. Only an open snapshot is worth reading them.
     if version_cache is not None and version_cache.wants_purged:
         for due in ready:
-            records = yield from _read_due(container, due, share, frozenset(spared))
-            version_cache.note_purge(container, row.lsn, records)
+            records = yield from _read_due(node.id, due, limit, frozenset(spared))
+            version_cache.note_purge(node.id, lsn, records)
     orderer = node.definition.ordered if node.definition.history else None
     stamp = (yield from next_stamp(orderer, {})) if orderer is not None and ready else None
-    purges = tuple(_build_purge(node, request, ready, n, share, stamp, spared) for n in range(len(ready)))
+    purges = tuple(_build_purge(node, request, ready, n, limit, stamp, spared) for n in range(len(ready)))
     return Outcome(purges, SweepReply(ends))
 
 
@@ -119,6 +136,7 @@ def _expire_each(
     limit: int,
     spared: Set[Identity],
     version_cache: VersionCache | None,
+    latest: Instant,
 ) -> Decision[SweepReply]:
     """Remove up to `limit` due records of each range one by one, where something happens to each record that expires."""
     transaction = WriteTransaction(nodes, request.now)
@@ -130,7 +148,7 @@ def _expire_each(
         # As in the store's own purge, a record that expires earlier by another rule is left to that rule.
         own = [record for record in records if (found := earliest_expiry(record, rules)) and found[1] is due.rule]
         for record in own:
-            yield from space.expire(record, rules, request.trigger)
+            yield from space.expire(record, rules, request.trigger, latest)
         purged.append(Purged(len(own), sum(len(record.value) for record in own)))
         if version_cache is not None and version_cache.wants_purged:
             version_cache.note_purge(node.id, lsn, own)

@@ -27,7 +27,7 @@ from mayflydb.expiry.agenda import Agenda
 from mayflydb.expiry.sweep import Limits, PurgeRequest, Sweep, SweepResult, next_sweep
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.histogram import Histogram
-from mayflydb.model.instant import SECOND, Span
+from mayflydb.model.instant import SECOND, Instant, Span
 from mayflydb.store.interface import Store
 
 log = logging.getLogger("mayflydb.engine.reaper")
@@ -60,7 +60,9 @@ class Sweeper:
         version_cache: VersionCache,
         notifier: ChangeNotifier,
         guard: Guard,
+        latest: Callable[[], Instant],
     ) -> None:
+        """`latest`: returns the latest instant that a client may have read."""
         self.limits = limits
         self.runs = Runs(nodes)
         self.purge_counts: Counter[int] = Counter()
@@ -80,6 +82,7 @@ class Sweeper:
         self._version_cache = version_cache
         self._notifier = notifier
         self._guard = guard
+        self._latest = latest
         self._last: SweepResult | None = None
         self._sweeping = asyncio.Lock()
 
@@ -215,7 +218,16 @@ class Sweeper:
                 return 0
             committed = await self._store.write(
                 lambda: purge_due(
-                    self._nodes, container, limit, request, schedule, self._version_cache, spared, True, permit.rules
+                    self._nodes,
+                    container,
+                    limit,
+                    request,
+                    schedule,
+                    self._version_cache,
+                    spared,
+                    True,
+                    permit.rules,
+                    self._latest(),
                 ),
                 "sweep",
             )

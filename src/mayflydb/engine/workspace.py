@@ -293,6 +293,8 @@ class Workspace:
         anchor = floor_to_second(self._now)
         record = msgspec.structs.replace(hidden, written=self._now, anchor=anchor, lsn=lsn, dates=dates)
         self.replaced.append(Replaced(hidden, lsn))
+        if self._retired is not None:
+            yield from self._retire(hidden, "replaced", lsn)
         self._keep(record, None, hidden, moved=False)
         for slot, date in set(dates) - set(hidden.dates):
             self.changes.append(ReplaceEntries(self._container, slot, ((record, (date_key(date),)),)))
@@ -309,7 +311,10 @@ class Workspace:
         if not interval or not needs_touch(record, self.rules, read, interval):
             return False
         # The lsn must move all the same: nodes that cache the container's row rely on it to see changes.
-        yield from ask(Allocate(self._container, seq=False))
+        lsn, _ = yield from ask(Allocate(self._container, seq=False))
+        if self._retired is not None:
+            # Its earlier life is a part of its past: after a change of rules it may have been over while the new one is not.
+            yield from self._retire(record, "replaced", lsn)
         anchor, dates = touch(record, self.rules, read)
         after = msgspec.structs.replace(record, anchor=anchor, dates=dates)
         self._keep(after, None, record, moved=False)
@@ -327,21 +332,25 @@ class Workspace:
                 raise Locked((self._container, identity), elsewhere=True)
         yield from self.expire(expired, self.rules, "replaced")
 
-    def expire(self, expired: Record, rules: Sequence[Rule], how: str) -> Generator[Read[Any], Any, None]:
-        """Remove a record that has expired by one of these rules, with its event."""
+    def expire(
+        self, expired: Record, rules: Sequence[Rule], how: str, latest: Instant = 0
+    ) -> Generator[Read[Any], Any, None]:
+        """Remove a record that has expired by one of these rules, with its event. `latest`: as in `purge_due`."""
         lsn, _ = yield from ask(Allocate(self._container, seq=False))
         event = expiry_event(self._container, expired, rules, self._now, lsn, how)
         self.changes.append(Delete(self._container, expired, event))
         self.replaced.append(Replaced(expired, lsn))
         yield from self._remember(Kind.EXPIRE, lsn, expired, expired)
         if self._retired is not None:
-            yield from self._retire(expired, "expired", lsn)
+            yield from self._retire(expired, "expired", lsn, latest)
         self._forget(expired)
 
-    def _retire(self, record: Record, end: End, until: int) -> Generator[Read[Any], Any, None]:
+    def _retire(self, record: Record, end: End, until: int, latest: Instant = 0) -> Generator[Read[Any], Any, None]:
         """Keep a version that ends at an lsn, if the lifecycle says so."""
         if self._retired is not None and retention_of(self._definition.lifecycle, end):
-            self.changes.append((yield from retire(self._retired, RetiredVersion(record, end, self._now, until))))
+            # A purge of many records has the instant of its beginning, but clients have seen the last ones until now.
+            retired = RetiredVersion(record, end, max(self._now, latest), until)
+            self.changes.append((yield from retire(self._retired, retired)))
 
     def _remove(self, record: Record, lsn: int) -> Generator[Read[Any], Any, None]:
         self.changes.append(Delete(self._container, record))
