@@ -19,13 +19,18 @@ class CascadeSettings(Answer, frozen=True):
 
 
 class LifecycleSettings(Answer, frozen=True):
-    """The lifecycle settings of one container. `guard` null: the limits of the server. The others: seconds."""
+    """The lifecycle settings of one container. `guard` null: the limits of the server. The others: seconds.
+
+    `history_since`: the first instant as of which the container can be read; null: none.
+    """
 
     target: Target
     guard: GuardLimits | Literal["off"] | None
     grace: Count
     touch: Count
     last_image: Count
+    history: Count
+    history_since: Time | None
     cascade: list[CascadeSettings]
 
 
@@ -45,6 +50,8 @@ class ChangedLifecycle(Answer, frozen=True):
     grace: Count
     touch: Count
     last_image: Count
+    history: Count
+    history_since: Time | None
     cascade: list[CascadeSettings]
 
 

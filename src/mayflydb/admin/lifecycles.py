@@ -89,6 +89,8 @@ class Lifecycles:
             "grace": settings.grace,
             "touch": settings.touch,
             "last_image": settings.last_image,
+            "history": settings.history,
+            "history_since": formats.time_or_none(self._engine.pasts.find_first_known(container.node)),
             "cascade": [await self._describe_cascade(container, each) for each in settings.cascade],
         }
 

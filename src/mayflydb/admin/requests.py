@@ -217,6 +217,14 @@ class SetLifecycle(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ),
     ] = UNSET
 
+    history: Annotated[
+        str | UnsetType,
+        Meta(
+            description="The time for which every version is kept after it has ended, so that the container can be read as of"
+            " an earlier instant; `0s`: none."
+        ),
+    ] = UNSET
+
     cascade: Annotated[
         tuple[CascadeTo, ...] | UnsetType,
         Meta(
@@ -227,7 +235,7 @@ class SetLifecycle(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def settings(self) -> dict[str, object]:
         """The values of the fields of `Lifecycle`; UNSET: as it is."""
-        spans = {"grace": self.grace, "touch": self.touch, "last_image": self.last_image}
+        spans = {"grace": self.grace, "touch": self.touch, "last_image": self.last_image, "history": self.history}
         return {
             "guard": self.guard,
             **{name: UNSET if given is UNSET else whole_seconds(given) for name, given in spans.items()},
@@ -435,7 +443,9 @@ class ExportPage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     target: Container
     after: Annotated[str | None, Meta(description="The `after` of the page before; without it the first page.")] = None
     limit: Annotated[int, Meta(description="1 to 1000 records.")] = 500
-    as_of: Annotated[str | None, Meta(description="An instant from now on: the records that will be left then.")] = None
+    as_of: Annotated[
+        str | None, Meta(description="An instant: the records that were visible then, or will be left then.")
+    ] = None
 
     def parse_as_of(self) -> Instant | None:
         return None if self.as_of is None else parse_moment(self.as_of)

@@ -85,7 +85,10 @@ def data() -> None:
 @_storage
 @click.option("--target", metavar="TARGET", help="Export the records of this container of a running server instead.")
 @click.option(
-    "--as-of", metavar="TIME", callback=check_with(parse_instant), help="With --target: those that will be left then."
+    "--as-of",
+    metavar="TIME",
+    callback=check_with(parse_instant),
+    help="With --target: as it was or will be then.",
 )
 @output_option
 @click.pass_context

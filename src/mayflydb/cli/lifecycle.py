@@ -71,6 +71,12 @@ def _cascades(ctx: click.Context, parameter: click.Parameter, value: tuple[str, 
     help="Keep the last version of an expired record for so long, for readers of its event, as in 7d. 0s: keep none.",
 )
 @click.option(
+    "--history",
+    metavar="TIME",
+    callback=check_with(parse_span),
+    help="Keep every version for so long after its end, so that reads as of an earlier instant find it, as in 7d. 0s: keep none.",
+)
+@click.option(
     "--cascade",
     metavar="TARGET=PATH|off",
     multiple=True,

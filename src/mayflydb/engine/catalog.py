@@ -18,6 +18,7 @@ from mayflydb.expiry.guard import HeldPurge
 from mayflydb.expiry.legal_hold import LegalHold
 from mayflydb.expiry.lifecycle import Lifecycle
 from mayflydb.expiry.passes import Schedule
+from mayflydb.expiry.past import Past, remember_rules, rules_at
 from mayflydb.expiry.rules import Rule, with_grace
 from mayflydb.expiry.undelete import Undelete
 from mayflydb.model.instant import Instant, Span
@@ -105,8 +106,9 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     with `passes`; None: those of the monitor. `run`: the last pass that erased records, or was made on demand. `lifecycle`:
     settings beyond the protocol's. `held`: the purge that the guard holds; `confirmed`: the instant of the last confirmation.
     `undelete`: the undelete that is under way, during which nothing is purged. `retired`: the container of the versions that are
-    kept after they have ended; None: there never was one. `holds`: the legal holds, released ones until what they preserved is
-    removed. `preserved`: the container of what they preserved; None: there never was a hold.
+    kept after they have ended; None: there never was one. `past`: the earlier states that can be read; None: none can. `holds`:
+    the legal holds, released ones until what they preserved is removed. `preserved`: the container of what they preserved; None:
+    there never was a hold.
     """
 
     body: Mapping[str, Any]
@@ -132,6 +134,7 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     retired: int | None = None
     holds: tuple[LegalHold, ...] = ()
     preserved: int | None = None
+    past: Past | None = None
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -167,6 +170,27 @@ def node_as_of(node: Node) -> Node:
     return msgspec.structs.replace(
         node, definition=msgspec.structs.replace(node.definition, rules=rules_as_of(node.definition.rules))
     )
+
+
+def node_as_of_past(node: Node, at: Instant) -> Node:
+    """Return a container that keeps its past for a read as of an earlier instant, by the rules of then. Reads touch nothing."""
+    definition = node.definition
+    if definition.past is None:
+        return node
+    rules = rules_at(definition.past, node.rules, at)
+    # Versions from before an index was built may have had several entries in it.
+    indexes = tuple([msgspec.structs.replace(index, several=True) for index in definition.indexes])
+    then = msgspec.structs.replace(definition, rules=rules, indexes=indexes, paused=None, lifecycle=Lifecycle())
+    return msgspec.structs.replace(node, definition=then)
+
+
+def with_rules_remembered(before: Node, after: Node, now: Instant) -> Node:
+    """Return the container after a change at `now`, with the rules of before if they were others and it keeps its past."""
+    past = after.definition.past
+    if past is None or before.rules == after.rules:
+        return after
+    past = remember_rules(past, before.rules, after.definition.lifecycle.history, now)
+    return msgspec.structs.replace(after, definition=msgspec.structs.replace(after.definition, past=past))
 
 
 def next_number(definition: Definition) -> int:

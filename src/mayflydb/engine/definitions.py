@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -18,6 +17,7 @@ from mayflydb.engine.catalog import (
     Nodes,
     Paused,
     row_of,
+    with_rules_remembered,
 )
 from mayflydb.engine.catalog_changes import CatalogTransaction, below, check_not_held, companions_of
 from mayflydb.engine.ordered_histories import NoteOf, begin_history, build_note, is_ordered, keep_histories
@@ -54,6 +54,8 @@ class Definitions:
         self._store = store
         self._nodes = nodes
         self._changed = changed
+        self.instant_of: Callable[[Instant], Instant] = lambda now: now
+        """Returns the instant of a change that is decided now for a request of `now`: none of an earlier write is later."""
 
     async def transact(self, body: Callable[[CatalogTransaction], Steps[T]]) -> T:
         """Commit the catalogue changes of a body as a whole. The body is pure: it may run again."""
@@ -116,7 +118,9 @@ class Definitions:
             before = self._nodes.of(row)
             after = msgspec.structs.replace(change(before), written=now, version=before.definition.version + 1)
             after = _release(before.definition.rules, _number_rules(before.definition.rules, after, now))
-            node = msgspec.structs.replace(before, definition=after)
+            node = with_rules_remembered(
+                before, msgspec.structs.replace(before, definition=after), self.instant_of(now)
+            )
             gap: tuple[AddVersion, ...] = ()
             # Earlier versions were not kept. A reader that begins before the gap is refused, not given the rest.
             if after.history and not before.definition.history:
@@ -148,6 +152,7 @@ class Definitions:
                 raise NotFound(NODE_MISSING)
             before = self._nodes.of(row)
             node = msgspec.structs.replace(before, definition=change(before.definition))
+            node = with_rules_remembered(before, node, self.instant_of(0))
             return Outcome((PutRow(row_of(node)),), node)
 
         node = (await self._store.write(decide)).reply
@@ -156,7 +161,11 @@ class Definitions:
 
     async def change_lifecycle(self, id: int, change: Callable[[Lifecycle], Lifecycle], now: Instant) -> Node:
         """Change the lifecycle settings of a container: version and time of change stay. NotFound if it is gone."""
-        node = (await self._store.write(partial(change_lifecycle, self._nodes, id, change, now))).reply
+
+        def decide() -> Decision[Node]:
+            return (yield from change_lifecycle(self._nodes, id, change, self.instant_of(now)))
+
+        node = (await self._store.write(decide)).reply
         self._changed(id)
         return node
 

@@ -24,6 +24,7 @@ from mayflydb.engine.locks import TAKEN, Locked, LockHolder, LockWaits
 from mayflydb.engine.meter import Meter
 from mayflydb.engine.monitor import Monitor
 from mayflydb.engine.ordered_histories import OrderedHistories
+from mayflydb.engine.pasts import Pasts
 from mayflydb.engine.read_set import ReadSet
 from mayflydb.engine.reads import Reads, row_at
 from mayflydb.engine.reaper import Lease, Reaper
@@ -145,9 +146,9 @@ class Engine:
         self.evaluators = Evaluators() if evaluators is None else evaluators
         self.loop_watch, self.slow_log = LoopWatch(), SlowLog(monotonic_us, None)
         self.requests = RequestCounts(monotonic_us)
-        self.disk, self._kept = disk, kept
+        self.disk, self.kept = disk, kept
         self.meter, self.monitor, self.time, self.reaper = meter, monitor, time, reaper
-        self.definitions = definitions
+        self.definitions, definitions.instant_of = definitions, self._write_instant
         self.companions = Companions(store)
         self.ordered_histories = OrderedHistories(store, nodes)
         self.expiry_counts = ExpiryCounts(store)
@@ -159,10 +160,10 @@ class Engine:
         self.dates = DateIndexes(store, nodes, reaper.invalidate, self._begin_build)
         self.undeletes = Undeletes(store, nodes, definitions, self.transact, self.now)
         self.holds = LegalHolds(store, nodes, self.now, reaper.notifier.notify)
-        self.nodes = nodes
         self.version_cache = reaper.version_cache
         self.version_cache.max_bytes = self.transaction_bytes.limit // 2
-        self.locks = reaper.locks
+        self.pasts = Pasts(store, self.version_cache.wait_for_writes, lambda: time.latest)
+        self.nodes, self.locks = nodes, reaper.locks
         self._written_at: Instant = 0
         self._changed_at = self.committed_at = time.latest
         """The instant of the last write that this node has committed; later commits have no earlier instant."""
@@ -246,7 +247,7 @@ class Engine:
 
     def get_kept(self, container: Node, partition: bytes, key: bytes, now: Instant) -> Record | None:
         """Find a visible record that the store keeps in memory, at once; None: `get` tells."""
-        record = self._kept(container.id, partition, key)
+        record = self.kept(container.id, partition, key)
         rules = container.rules
         if record is None or (rules and not visible_at(record, rules, now)):
             return None
@@ -355,6 +356,7 @@ class Engine:
         self.accesses.ages.forget()
         self.nodes.forget()
         self.version_cache.reset()
+        self.pasts.forget()
         self.locks.reset()
 
     def roll_back(self, instant: Instant) -> None:

@@ -57,9 +57,17 @@ class IndexOverlay:
         return seq in self._records
 
     def between(
-        self, within: KeyRange, after: EntryPosition | None, last: EntryPosition | None, descending: bool
+        self,
+        within: KeyRange,
+        after: EntryPosition | None,
+        last: EntryPosition | None,
+        descending: bool,
+        limit: int | None = None,
     ) -> list[Found]:
-        """Return the entries in a range after a place (None: from its start) and up to another (None: to its end), in order."""
+        """Return the entries in a range after a place (None: from its start) and up to another (None: to its end), in order.
+
+        `limit`: so many at most.
+        """
         places = self._places
         if not places:
             return []
@@ -70,6 +78,8 @@ class IndexOverlay:
         else:
             start = bisect_left(places, (within.lower, -1)) if after is None else bisect_right(places, after)
             end = bisect_left(places, (within.upper, -1)) if last is None else bisect_right(places, last)
+        if limit is not None and end - start > limit:
+            start, end = (end - limit, end) if descending else (start, start + limit)
         found = [(key, self._records[seq]) for key, seq in places[start:end]]
         return found[::-1] if descending else found
 

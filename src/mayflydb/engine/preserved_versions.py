@@ -139,8 +139,9 @@ class Keeper:
                 version.record.partition, key_of(version.until), _encode(held), version.ended, None, None, lsn, seq
             )
             changes.append(Put(self._preserved, stored, True, ()))
-        # The image of an expiry goes with its event.
-        elif self._retired is not None and retention_of(self._lifecycle, version.end):
+        # The image of an expiry goes with its event, but an earlier state has the version as it was.
+        kept = self._lifecycle.history if matches.holds else retention_of(self._lifecycle, version.end)
+        if self._retired is not None and kept:
             changes.append((yield from retire(self._retired, version)))
         return changes
 
@@ -156,7 +157,8 @@ def remove_preserved(
     lsn, _ = yield from ask(Allocate(container.id, seq=False))
     changes: list[Change] = [Delete(home, stored, event_of(preserved, container.id, preserved.cause, now, lsn))]
     retired = container.definition.retired
-    if retired is not None and retention_of(lifecycle, "expired"):
+    # Earlier states have it already, as it ended.
+    if retired is not None and lifecycle.last_image and not lifecycle.history:
         image = msgspec.structs.replace(preserved.version, ended=now, until=lsn)
         changes.append((yield from retire(retired, image)))
     return changes

@@ -12,6 +12,7 @@ from mayflydb.engine.expiry_counts import path_place
 from mayflydb.engine.locks import Spared
 from mayflydb.engine.ordered_histories import next_stamp
 from mayflydb.engine.record_purge import ALONE, Surroundings, count_others, expire_each
+from mayflydb.engine.transactions import WriteTransaction
 from mayflydb.engine.upcoming import schedule_of
 from mayflydb.engine.version_cache import VersionCache
 from mayflydb.expiry.passes import Schedule, end_of_grace
@@ -60,13 +61,14 @@ def purge_due(
     shared: bool = True,
     rules: Sequence[Rule] | None = None,
     surroundings: Surroundings = ALONE,
+    latest: Instant = 0,
 ) -> Decision[SweepReply]:
     """Remove up to `limit` due records for a request in this transaction, oldest first on each path.
 
     `schedule`: rules with passes purge records that were due at its last pass, or that of the container's own schedule; None:
     all due records, as where the request overrides the pass. `version_cache`: gets the versions first, if a snapshot is open.
     `spared`: locked records, which stay, as do those that other nodes hold. `shared`: False if no other node writes in the
-    container.
+    container. `latest`: the latest instant that a client may have read; versions that are kept end no earlier.
 
     Nothing is purged while the container, its guard or an undelete says so, or if its rules are not `rules` any longer.
     """
@@ -88,15 +90,30 @@ def purge_due(
     # Equal shares, so that no rule waits behind the long backlog of another.
     share = max(1, limit // max(1, len(ready)))
     if node.expires_by_record:
-        return (yield from _purge_each(nodes, node, request, ready, ends, share, spared, version_cache, surroundings))
+        cache = version_cache
+        return (yield from _purge_each(nodes, node, request, ready, ends, share, spared, cache, surroundings, latest))
+    return (yield from _purge_ranges(node, row.lsn, request, ready, ends, share, spared, version_cache))
+
+
+def _purge_ranges(
+    node: Node,
+    lsn: int,
+    request: PurgeRequest,
+    ready: Sequence[DueRange],
+    ends: tuple[Instant, ...],
+    limit: int,
+    spared: Spared,
+    version_cache: VersionCache | None,
+) -> Decision[SweepReply]:
+    """Have the store remove up to `limit` due records of each range."""
     # The store deletes without reading values. Only an open snapshot is worth reading them.
     if version_cache is not None and version_cache.wants_purged:
         for due in ready:
-            records = yield from _read_due(container, due, share, frozenset(spared))
-            version_cache.note_purge(container, row.lsn, records)
+            records = yield from _read_due(node.id, due, limit, frozenset(spared))
+            version_cache.note_purge(node.id, lsn, records)
     orderer = node.definition.ordered if node.definition.history else None
     stamp = (yield from next_stamp(orderer, {})) if orderer is not None and ready else None
-    purges = tuple(_build_purge(node, request, ready, n, share, stamp, spared) for n in range(len(ready)))
+    purges = tuple(_build_purge(node, request, ready, n, limit, stamp, spared) for n in range(len(ready)))
     return Outcome(purges, SweepReply(ends))
 
 
@@ -120,19 +137,21 @@ def _purge_each(
     spared: Spared,
     version_cache: VersionCache | None,
     surroundings: Surroundings,
+    latest: Instant,
 ) -> Decision[SweepReply]:
     """Remove up to `limit` due records of each range one by one."""
     due = []
     for each in ready:
         records = yield from _read_due(node.id, each, limit, frozenset(spared))
         due.append((each, records))
-    done = yield from expire_each(nodes, node, request, due, limit, surroundings)
+    transaction = WriteTransaction(nodes, request.now, latest=latest)
+    done = yield from expire_each(nodes, transaction, node, request, due, limit, surroundings)
     if version_cache is not None and version_cache.wants_purged:
         for id, gone in done.removed.items():
             row = yield from ask(LoadRow(id))
             if row is not None:
                 version_cache.note_purge(id, row.lsn, gone)
-    return Outcome(done.changes, SweepReply(ends, done.purged, count_others(done.removed, node.id)))
+    return Outcome(transaction.changes, SweepReply(ends, done.purged, count_others(done.removed, node.id)))
 
 
 def _build_purge(

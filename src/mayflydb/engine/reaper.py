@@ -103,7 +103,7 @@ class Reaper:
         self.guard.changed = self.invalidate
         self._sweeper = Sweeper(
             store, nodes, self._agenda, self._surveyor, limits, billing, monitor, pass_settings,
-            self.locks, self.version_cache, self.notifier, self.guard,
+            self.locks, self.version_cache, self.notifier, self.guard, lambda: time.latest,
         )  # fmt: skip
         self.events = ExpiryEvents(store, time, retention.events)
         self.erasure_log = ErasureLog(store, time, nodes, self.notifier)

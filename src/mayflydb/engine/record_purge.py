@@ -17,7 +17,7 @@ from mayflydb.expiry.ranges import DueRange
 from mayflydb.expiry.sweep import PurgeRequest
 from mayflydb.model.order import Identity
 from mayflydb.model.record import Record
-from mayflydb.store.interface import Change, Purged, Read
+from mayflydb.store.interface import Purged, Read
 
 
 class Surroundings(msgspec.Struct, frozen=True):
@@ -31,23 +31,25 @@ ALONE: Final = Surroundings()
 
 
 class PurgedRecords(msgspec.Struct, frozen=True):
-    """The changes of a purge. `purged`: its result for each range. `removed`: all removed records, by container."""
+    """The result of a purge. `purged`: for each range. `removed`: all removed records, by container."""
 
-    changes: tuple[Change, ...]
     purged: tuple[Purged, ...]
     removed: Mapping[int, Sequence[Record]]
 
 
 def expire_each(
     nodes: Nodes,
+    transaction: WriteTransaction,
     node: Node,
     request: PurgeRequest,
     due: Sequence[tuple[DueRange, Sequence[Record]]],
     limit: int,
     surroundings: Surroundings,
 ) -> Generator[Read[Any], Any, PurgedRecords]:
-    """Remove the first due records of each range with what belongs to them. `limit`: of the records of other containers."""
-    transaction = WriteTransaction(nodes, request.now)
+    """Remove the first due records of each range with what belongs to them, in a transaction.
+
+    `limit`: of the records of other containers.
+    """
     space = yield from transaction.on(node.id)
     children = ChildRemoval(nodes, transaction, surroundings.references, surroundings.spared, limit, request.trigger)
     rules = [each.rule for each, _ in due]
@@ -66,7 +68,7 @@ def expire_each(
                 break
         purged.append(Purged(len(gone), sum(len(record.value) for record in gone)))
         children.removed[node.id] += gone
-    return PurgedRecords(transaction.changes, tuple(purged), children.removed)
+    return PurgedRecords(tuple(purged), children.removed)
 
 
 def count_others(removed: Mapping[int, Sequence[Record]], container: int) -> Counter[int]:

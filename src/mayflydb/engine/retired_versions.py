@@ -2,7 +2,7 @@
 
 A retired version is a record of a container of its own, a companion of the container that it has left. The transaction that ends
 the version writes it there, so neither is there without the other. Versions are kept for a time that begins when they end, and
-are removed in that order.
+are removed in that order: those that expired and all others each in their own, since they may be kept for different times.
 """
 
 from __future__ import annotations
@@ -13,20 +13,23 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from mayflydb.engine.catalog import NODE_MISSING, ROOT, Node, Nodes, row_of
+from mayflydb.engine.catalog import NODE_MISSING, ROOT, Definition, Node, Nodes, row_of, with_rules_remembered
 from mayflydb.engine.catalog_changes import open_container
-from mayflydb.expiry.deadline import has_passed
 from mayflydb.expiry.lifecycle import Lifecycle
+from mayflydb.expiry.past import Past, find_first_known
+from mayflydb.model.due import DuePath
 from mayflydb.model.errors import NotFound
-from mayflydb.model.instant import SECOND, Instant
+from mayflydb.model.instant import SECOND, Instant, Span
 from mayflydb.model.order import Identity, Order
 from mayflydb.model.record import Record
 from mayflydb.store.interface import (
     Allocate,
+    CatalogRow,
     Change,
     ChildRows,
     Decision,
     Delete,
+    Due,
     FindRow,
     Get,
     LoadRow,
@@ -45,8 +48,22 @@ SPACE: Final = "mayfly retired"
 FORGET_BATCH: Final = 256
 """Retired versions that one transaction removes."""
 
+MAX_RETIRED: Final = 1_000_000
+"""Retired versions of one container. Beyond them the first ones are removed before their time, and the past begins later."""
+
 End = Literal["expired", "deleted", "replaced"]
-"""The way in which a version ended. A version that expired has an expiry event, whose `lsn` is the version's `until`."""
+"""The way in which a version ended. A version that expired has an expiry event, whose `lsn` is the version's `until`. A version
+that was given a new life counts as replaced, even if its successor has its lsn.
+"""
+
+MARGIN: Final[Span] = SECOND
+"""The span from the end of a version that did not expire to its value on its due path."""
+
+ENDS: Final[tuple[tuple[DuePath, End, Span], ...]] = (
+    (DuePath.ANCHOR, "expired", 0),
+    (DuePath.DEADLINE, "replaced", MARGIN),
+)
+"""The due paths that order versions by their ends, an end on each path, and the span from the end to the value on the path."""
 
 
 class RetiredVersion(msgspec.Struct, frozen=True):
@@ -56,6 +73,14 @@ class RetiredVersion(msgspec.Struct, frozen=True):
     end: End
     ended: Instant
     until: int
+
+    def was_stored(self, at: Instant) -> bool:
+        """Return whether the version was stored at an instant. Of several of one record, that is the one that ended first."""
+        return self.record.written <= at < self.ended
+
+    def ended_before(self, other: RetiredVersion | None) -> bool:
+        """Return whether the version ended before another one; None: there is none."""
+        return other is None or (self.ended, self.until) < (other.ended, other.until)
 
 
 class _Header(msgspec.Struct, frozen=True, array_like=True):
@@ -124,14 +149,16 @@ def decode_version(stored: Record) -> RetiredVersion:
 
 def retention_of(lifecycle: Lifecycle, end: End) -> int:
     """Return the seconds for which a version is kept after it has ended in this way; 0: it is not kept."""
-    return lifecycle.last_image if end == "expired" else 0
+    return max(lifecycle.last_image, lifecycle.history) if end == "expired" else lifecycle.history
 
 
 def retire(home: int, retired: RetiredVersion) -> Generator[Read[Any], Any, Change]:
     """Return the change that keeps a version that ends in this transaction. `home`: the container of retired versions."""
     lsn, seq = yield from ask(Allocate(home, seq=True))
     partition, key = retired.record.partition, key_of(retired.until)
-    stored = Record(partition, key, encode_version(retired), retired.ended, None, None, lsn, seq)
+    # On one due path with those that expired, or on the other one: a container without rules expires none of them.
+    own = None if retired.end == "expired" else MARGIN // SECOND
+    stored = Record(partition, key, encode_version(retired), retired.ended, retired.ended, own, lsn, seq)
     return Put(home, stored, True, ())
 
 
@@ -150,10 +177,21 @@ def change_lifecycle(
     retired = node.definition.retired
     if retired is None and lifecycle.keeps_versions:
         retired = yield from open_container((SPACE, str(container)), now, changes)
-    definition = msgspec.structs.replace(node.definition, lifecycle=lifecycle, retired=retired)
-    node = msgspec.structs.replace(node, definition=definition)
-    changes.append(PutRow(row_of(node)))
-    return Outcome(tuple(changes), node)
+    past = _past_under(node.definition, lifecycle, now)
+    definition = msgspec.structs.replace(node.definition, lifecycle=lifecycle, retired=retired, past=past)
+    changed = with_rules_remembered(node, msgspec.structs.replace(node, definition=definition), now)
+    changes.append(PutRow(row_of(changed)))
+    return Outcome(tuple(changes), changed)
+
+
+def _past_under(before: Definition, lifecycle: Lifecycle, now: Instant) -> Past | None:
+    """Return the past of a container under new lifecycle settings."""
+    if not lifecycle.history:
+        return None
+    if before.past is None:
+        return Past(now)
+    # Kept for a longer time from now on: what an earlier, shorter time has removed does not come back.
+    return msgspec.structs.replace(before.past, since=find_first_known(before.past, before.lifecycle.history, now))
 
 
 # --- reading and forgetting ----------------------------------------------------------------------------------------------
@@ -175,35 +213,61 @@ async def forget_retired(store: Store, nodes: Nodes, now: Instant) -> bool:
         return False
     found = False
     for home in await store.read(ChildRows(space.id)):
-        owner, oldest = await store.read(LoadRow(int(home.name))), await store.read(_page(home.id, 1))
+        owner = await store.read(LoadRow(int(home.name)))
         # Most looks find nothing, and need no transaction.
-        if owner is None or not _old(oldest, nodes.of(owner), now):
-            continue
-        found |= (await store.write(partial(_forget, nodes, home.id, owner.id, now), "sweep")).reply
+        if owner is not None and await _is_old(store, home, nodes.of(owner), now):
+            found |= (await store.write(partial(_forget, nodes, home.id, owner.id, now), "sweep")).reply
     return found
 
 
-def _page(home: int, limit: int) -> Scan:
+async def _is_old(store: Store, home: CatalogRow, owner: Node, now: Instant) -> bool:
+    """Return whether a version is not kept any longer."""
+    for old in _old(home.id, owner, now, 1):
+        if await store.read(old):
+            return True
+    first = await store.read(_first(home.id, 1))
+    return bool(_beyond(home, first))
+
+
+def _old(home: int, owner: Node, now: Instant, limit: int) -> list[Due]:
+    """Return the reads of the first versions that are not kept any longer, of each path."""
+    lifecycle = owner.definition.lifecycle
+    return [
+        Due(home, path, now - retention_of(lifecycle, end) * SECOND + span, None, limit) for path, end, span in ENDS
+    ]
+
+
+def _first(home: int, limit: int) -> Scan:
     return Scan(home, b"", None, Order.CREATED, None, limit)
 
 
-def _old(page: Sequence[Record], owner: Node, now: Instant) -> list[Record]:
-    """Return the first versions of a page that are not kept any longer."""
-    lifecycle, old = owner.definition.lifecycle, []
-    for stored in page:
-        retired = decode_version(stored)
-        if not has_passed(retired.ended + retention_of(lifecycle, retired.end) * SECOND, now):
-            break
-        old.append(stored)
-    return old
+def _beyond(home: CatalogRow, first: Sequence[Record]) -> list[Record]:
+    """Return the versions of the first page that are too many."""
+    # By their numbers, which have few gaps: a count would cost as much as there are.
+    return [stored for stored in first if home.seq - stored.seq >= MAX_RETIRED]
 
 
 def _forget(nodes: Nodes, home: int, owner: int, now: Instant) -> Decision[bool]:
     row = yield from ask(LoadRow(owner))
+    above = yield from ask(LoadRow(home))
     # If the container was dropped, this one was dropped with it.
-    if row is None or (yield from ask(LoadRow(home))) is None:
+    if row is None or above is None:
         return Outcome((), False)
-    old = _old((yield from ask(_page(home, FORGET_BATCH))), nodes.of(row), now)
-    if old:
+    node = nodes.of(row)
+    gone: dict[int, Record] = {}
+    for read in _old(home, node, now, FORGET_BATCH):
+        gone.update({stored.seq: stored for stored in (yield from ask(read))})
+    beyond = _beyond(above, (yield from ask(_first(home, FORGET_BATCH))))
+    gone.update({stored.seq: stored for stored in beyond})
+    changes: list[Change] = [Delete(home, stored) for stored in gone.values()]
+    past = node.definition.past
+    if beyond and past is not None:
+        # In the order of writes of the container, so that neither waits for the other.
+        yield from ask(Allocate(owner, seq=False))
+        since = max(past.since, *(decode_version(stored).ended for stored in beyond))
+        past = msgspec.structs.replace(past, since=since)
+        definition = msgspec.structs.replace(node.definition, past=past)
+        changes.append(PutRow(row_of(msgspec.structs.replace(node, definition=definition))))
+    if gone:
         yield from ask(Allocate(home, seq=False))
-    return Outcome(tuple([Delete(home, stored) for stored in old]), bool(old))
+    return Outcome(tuple(changes), bool(gone))

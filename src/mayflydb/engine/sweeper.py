@@ -32,7 +32,7 @@ from mayflydb.expiry.agenda import Agenda
 from mayflydb.expiry.sweep import Limits, PurgeRequest, Sweep, SweepResult, next_sweep
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.histogram import Histogram
-from mayflydb.model.instant import SECOND, Span
+from mayflydb.model.instant import SECOND, Instant, Span
 from mayflydb.store.interface import Store
 
 log = logging.getLogger("mayflydb.engine.reaper")
@@ -65,7 +65,9 @@ class Sweeper:
         version_cache: VersionCache,
         notifier: ChangeNotifier,
         guard: Guard,
+        latest: Callable[[], Instant],
     ) -> None:
+        """`latest`: returns the latest instant that a client may have read."""
         self.limits = limits
         self.runs = Runs(nodes)
         self.purge_counts: Counter[int] = Counter()
@@ -89,6 +91,7 @@ class Sweeper:
         """The references between records of each front end, by space."""
 
         self._children: Counter[int] = Counter()
+        self._latest = latest
         self._last: SweepResult | None = None
         self._sweeping = asyncio.Lock()
 
@@ -253,6 +256,7 @@ class Sweeper:
                     True,
                     permit.rules,
                     around,
+                    self._latest(),
                 ),
                 "sweep",
             )

@@ -32,7 +32,7 @@ accesses are sampled, the instant of the write.
 class WriteTransaction:
     """The workspaces of the containers that a body uses; all of them decide by the same `now`."""
 
-    __slots__ = ("_holder", "_locks", "_lsns", "_nodes", "_sampler", "_spaces", "_stamps", "now")
+    __slots__ = ("_holder", "_latest", "_locks", "_lsns", "_nodes", "_sampler", "_spaces", "_stamps", "now")
 
     def __init__(
         self,
@@ -41,13 +41,15 @@ class WriteTransaction:
         locks: Locks | None = None,
         holder: LockHolder | None = None,
         sampler: AccessAges | None = None,
+        latest: Instant = 0,
     ) -> None:
-        """`locks`, `holder`: as in Workspace. `sampler`: takes note of what clients write."""
+        """`locks`, `holder`, `latest`: as in Workspace. `sampler`: takes note of what clients write."""
         self.now = now
         self._nodes = nodes
         self._locks = locks
         self._holder = holder
         self._sampler = sampler
+        self._latest = latest
         self._spaces: dict[int, Workspace] = {}
         self._lsns: dict[int, int] = {}
         self._stamps: dict[int, bytes] = {}
@@ -64,6 +66,7 @@ class WriteTransaction:
             space = self._spaces[container] = Workspace(
                 self._nodes.of(row), self.now, self._stamps, self._locks, self._holder, self._nodes.hold_filters
             )
+            space.latest = self._latest
             if self._sampler is not None:
                 space.tally = WriteTally()
             # Before the first allocation here: read sets are checked against the commits of others alone.

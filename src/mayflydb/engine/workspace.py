@@ -73,7 +73,7 @@ class Workspace:
 
     __slots__ = (
         "_container", "_definition", "_entries", "_exclusive", "_history", "_holder", "_indexes", "_keeper", "_locks", "_node",
-        "_now", "_records", "_stamps", "changes", "replaced", "rules", "schedule", "tally",
+        "_now", "_records", "_stamps", "changes", "latest", "replaced", "rules", "schedule", "tally",
     )  # fmt: skip
 
     def __init__(
@@ -96,6 +96,9 @@ class Workspace:
         self._node = container
         self._definition = definition = container.definition
         self.tally: WriteTally | None = None
+        self.latest: Instant = 0
+        """The earliest instant at which a version may end here, as in `purge_due`."""
+
         self.rules = container.rules
         self.schedule = definition.schedule
         self._history = bool(definition.history)
@@ -305,6 +308,8 @@ class Workspace:
         anchor = floor_to_second(self._now)
         record = msgspec.structs.replace(hidden, written=self._now, anchor=anchor, lsn=lsn, dates=dates)
         self.replaced.append(Replaced(hidden, lsn))
+        if self._keeper is not None:
+            yield from self._retire(hidden, "replaced", lsn, NO_MATCHES)
         self._keep(record, None, hidden, moved=False)
         for slot, date in set(dates) - set(hidden.dates):
             self.changes.append(ReplaceEntries(self._container, slot, ((record, (date_key(date),)),)))
@@ -321,7 +326,10 @@ class Workspace:
         if not interval or not needs_touch(record, self.rules, read, interval):
             return False
         # The lsn must move all the same: nodes that cache the container's row rely on it to see changes.
-        yield from ask(Allocate(self._container, seq=False))
+        lsn, _ = yield from ask(Allocate(self._container, seq=False))
+        if self._keeper is not None:
+            # Its earlier life is a part of its past: after a change of rules it may have been over while the new one is not.
+            yield from self._retire(record, "replaced", lsn, NO_MATCHES)
         anchor, dates = touch(record, self.rules, read)
         after = msgspec.structs.replace(record, anchor=anchor, dates=dates)
         self._keep(after, None, record, moved=False)
@@ -371,7 +379,8 @@ class Workspace:
     ) -> Generator[Read[Any], Any, None]:
         """Keep a version that ends at an lsn, if a hold or the lifecycle says so."""
         assert self._keeper is not None
-        self.changes += yield from self._keeper.keep(RetiredVersion(record, end, self._now, until), held, event)
+        version = RetiredVersion(record, end, max(self._now, self.latest), until)
+        self.changes += yield from self._keeper.keep(version, held, event)
 
     def _remove(self, record: Record, lsn: int) -> Generator[Read[Any], Any, None]:
         if self.tally is not None:

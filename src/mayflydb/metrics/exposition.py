@@ -89,6 +89,10 @@ HELP: dict[str, tuple[str, str]] = {
         "counter",
         "Accesses that advice on a ttl does not see: too many containers were in use at a time.",
     ),
+    "mayfly_retired_versions": (
+        "gauge",
+        "Versions that are kept after their end, for events or for reads as of earlier instants.",
+    ),
     "mayfly_webhook_waiting_events": ("gauge", "Expiry events that a webhook has not got yet, of any target."),
     "mayfly_webhook_dead_letters": (
         "gauge",
@@ -321,6 +325,10 @@ async def _counts(
         "mayfly_ttl_next_expiry_timestamp_seconds": None if following is None else following / SECOND,
     }
     definition = container.node.definition
+    home = None if definition.retired is None else await admin.engine.node_by_id(definition.retired)
+    if home is not None:
+        kept = await admin.engine.expiry_counts.count_records(home, now, allowance)
+        values["mayfly_retired_versions"] = kept.records
     last = last_run(definition, now, counts["records"] + counts["hidden"])
     ahead = next_run(definition, now, admin.engine.reaper.pass_settings)
     values |= {

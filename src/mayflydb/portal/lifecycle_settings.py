@@ -131,6 +131,13 @@ SETTINGS: Final[Sequence[Setting]] = (
         "Keep for",
         "events have no image",
     ),
+    duration(
+        "history",
+        "Earlier states",
+        "Every version is kept for this time after its end, so that the container can be read as of an earlier instant.",
+        "Keep for",
+        "no earlier state can be read",
+    ),
     Setting(
         "cascade",
         "Cascades",

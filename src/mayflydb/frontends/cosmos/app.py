@@ -12,9 +12,10 @@ from urllib.parse import unquote
 from mayflydb.clock import wall_us
 from mayflydb.engine.access_log import EndedRequest, Observer
 from mayflydb.engine.engine import Engine
+from mayflydb.engine.past_engine import engine_as_of
 from mayflydb.engine.slow_log import SlowLog
 from mayflydb.evaluation.stops import EvaluationStopped, TooManyEvaluations
-from mayflydb.expiry.as_of import parse_as_of
+from mayflydb.expiry.as_of import is_past, parse_as_of
 from mayflydb.frontends.cosmos import auth, consistency, emulator_tokens, errors, resource_tokens
 from mayflydb.frontends.cosmos.access import IndexDemand
 from mayflydb.frontends.cosmos.binary_json.forms import PREAMBLE
@@ -48,11 +49,12 @@ from mayflydb.frontends.cosmos.headers import (
 from mayflydb.frontends.cosmos.paths import parse, request_path
 from mayflydb.frontends.cosmos.resource_tokens import TokenGrant
 from mayflydb.frontends.cosmos.scripting.threads import ScriptThreads
+from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.frontends.cosmos.wire import JSON, MAX_BODY, Request, Response
 from mayflydb.http.messages import Request as HttpRequest
 from mayflydb.http.messages import Response as HttpResponse
 from mayflydb.model.errors import MayflyError, Unauthenticated, Unsupported, drop_frames
-from mayflydb.model.instant import SECOND
+from mayflydb.model.instant import SECOND, Instant
 from mayflydb.version import __version__
 
 log = logging.getLogger(__name__)
@@ -150,7 +152,7 @@ class CosmosApp:
             await self._entra.authorize(principal, call, route.handler)
         # After the authorization: a token is valid now, and not at the instant of the read.
         if AS_OF in headers and reads_items(route):
-            call.now = parse_as_of(headers[AS_OF].decode("latin-1"), now)
+            _read_as_of(call, parse_as_of(headers[AS_OF].decode("latin-1")))
         slow_log = self._engine.slow_log
         began = slow_log.stopwatch()
         try:
@@ -214,6 +216,16 @@ class CosmosApp:
     def _check_date(self, sent: bytes) -> None:
         # The client's own clock wrote this date. It is compared with the host's clock, never with a virtual one.
         auth.check_request_date(sent.decode("latin-1"), wall_us() / SECOND)
+
+
+def _read_as_of(call: CosmosCall, at: Instant) -> None:
+    """Make an instant that of the reads of a call."""
+    if is_past(at, call.now):
+        call.engine = engine_as_of(call.engine, at, lambda node: ContainerView.index_keys)
+        # The containers with the rules of then.
+        call.resolver, call.view = NameResolver(call.engine), None
+        call.threads = call.threads.over(call.engine.reads)
+    call.now = at
 
 
 @lru_cache(maxsize=1024)

@@ -83,7 +83,7 @@ IF_NONE_MATCH: Final = _honour(
 PREFER: Final = _honour(b"prefer", "`return=minimal` leaves the item out of a write's answer.")
 AS_OF: Final = _honour(
     b"x-mayfly-as-of",
-    "An instant from now on, in RFC 3339: items are read and queried as they will be left then. Mayfly's own.",
+    "An instant in RFC 3339: items are read and queried as they were or will be left then. Mayfly's own.",
 )
 TRACEPARENT: Final = _honour(b"traceparent", "The span of the request belongs to this trace, where traces are on.")
 ACTIVITY_ID: Final = _honour(b"x-ms-activity-id", "Repeated in the answer; made up where it is missing.")

@@ -64,7 +64,8 @@ class Call(msgspec.Struct, gc=False):
 
     `size`: bytes of the command. `raw`: the command's document, if it is small. `costly`: compiling what it says may take long
     (`is_costly_message`); None: nothing has looked. `evaluation`: what it computes, once it does. `operation`: its id, once a
-    client has seen it. `interruption`: why it is cancelled. `as_of`: the later instant that it reads, which is its `now` then.
+    client has seen it. `interruption`: why it is cancelled. `as_of`: the instant that it reads, which is its `now` then;
+    `is_past`: an earlier one.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Call(msgspec.Struct, gc=False):
     raw: bytes = b""
     costly: bool | None = None
     as_of: Instant | None = None
+    is_past: bool = False
 
     @property
     def is_cheap(self) -> bool:

@@ -51,13 +51,16 @@ class ReadTime:
     """The instant of the present read, and the evaluation that computes for it.
 
     The generator of a cursor outlives the command that opened it. Each getMore sets the instant and the limits of the evaluation
-    anew before it continues the generator. `as_of`: the instant of all batches until the clock passes it;
-    None: each has its own.
+    anew before it continues the generator. `as_of`: the instant of all batches until the clock passes it; None: each has its own.
+    `is_past`: the clock had passed it before, so that it stays.
     """
 
-    __slots__ = ("as_of", "evaluation", "now")
+    __slots__ = ("as_of", "evaluation", "is_past", "now")
 
-    def __init__(self, now: Instant, evaluation: Evaluation, as_of: Instant | None = None) -> None:
+    def __init__(
+        self, now: Instant, evaluation: Evaluation, as_of: Instant | None = None, is_past: bool = False
+    ) -> None:
+        self.is_past = is_past
         self.now = now
         self.evaluation = evaluation
         self.as_of = as_of
@@ -135,7 +138,8 @@ class Cursor:
         Overloaded if the process holds as much for its clients as it may.
         """
         # Once the clock has passed the instant, what it left out may be purged: the batch is then of the present.
-        self.read_time.now = now = max(now, self.read_time.as_of or now)
+        as_of = self.read_time.as_of or now
+        self.read_time.now = now = as_of if self.read_time.is_past else max(now, as_of)
         try:
             return await self._collect(size, now)
         finally:

@@ -136,7 +136,8 @@ class QueryCursor(Cursor):
             node = await self._engine.node_by_id(self._collection)
             if node is None:
                 raise MqlError(175, f"query plan killed :: caused by :: {self.namespace} dropped")
-            self._rules_now = node.rules if self.read_time.as_of is None else rules_as_of(node.rules)
+            is_later = self.read_time.as_of is not None and not self.read_time.is_past
+            self._rules_now = rules_as_of(node.rules) if is_later else node.rules
         return await super().next_batch(size, now)
 
 

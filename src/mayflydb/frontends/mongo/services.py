@@ -120,7 +120,7 @@ class Services:
 
     def read_time_of(self, call: Call) -> ReadTime:
         """The instant and the evaluation of a command's reads."""
-        return ReadTime(call.now, self.evaluation_of(call), call.as_of)
+        return ReadTime(call.now, self.evaluation_of(call), call.as_of, call.is_past)
 
     def new_uuid(self) -> UUID:
         """A random UUID."""

@@ -6,13 +6,16 @@ from collections.abc import Mapping
 
 from mayflydb.clock import Stopwatch, monotonic_us
 from mayflydb.engine.engine import Engine
+from mayflydb.engine.past_engine import engine_as_of
 from mayflydb.engine.snapshot import Snapshot
 from mayflydb.evaluation.statement import Statement
 from mayflydb.frontends.ydb.calls import GrpcCall
 from mayflydb.frontends.ydb.crossing import ON_LOOP, Crossing
 from mayflydb.frontends.ydb.rows import RowLayouts
 from mayflydb.frontends.ydb.schemes.catalog import Schemes
+from mayflydb.frontends.ydb.schemes.entries import IndexEntry
 from mayflydb.frontends.ydb.store_tables import RowCounts, StoreTables, Views
+from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.frontends.ydb.transactions import TransactionMode, invalid_locks, schema_conflict
 from mayflydb.model.errors import OwnerNotFound, WriteConflict
 from mayflydb.query.yql.schemas import RandomSource, Run
@@ -36,6 +39,13 @@ class Environment:
         """Begin a snapshot for one transaction. `is_as_of`: the call's now is a later instant."""
         parents = await self.schemes.database_ids()
         return await Snapshot.begin(self.engine, call.now, parents, serializable=serializable, is_as_of=is_as_of)
+
+    async def past_snapshot(self, call: GrpcCall, views: Views) -> Snapshot:
+        """Begin a snapshot of the tables of a query as they were at the call's now, which is an earlier instant."""
+        tables = [each.view if isinstance(each, IndexEntry) else each for each in views.values()]
+        layouts = {view.node.id: self.layouts.of(view) for view in tables if isinstance(view, TableView)}
+        past = engine_as_of(self.engine, call.now, lambda node: layouts[node.id].keys)
+        return await Snapshot.begin(past, call.now, await self.schemes.database_ids())
 
     def tables(
         self,

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from mayflydb.evaluation.statement import Statement
-from mayflydb.expiry.as_of import check_as_of
+from mayflydb.expiry.as_of import check_as_of, is_past
 from mayflydb.frontends.ydb.calls import GrpcCall
 from mayflydb.frontends.ydb.crossing import ON_LOOP, Crossing, FromThread
 from mayflydb.frontends.ydb.direct import DirectTables
@@ -103,6 +103,7 @@ class QueryRun:
         self.prepared = prepared
         self.timing: PlanTiming | None = None
         self.streams = False
+        self._is_past = False
         self._environment = environment
         self._parameters = parameters
 
@@ -158,17 +159,18 @@ class QueryRun:
         yield self._with_stats(held_back[-1] if held_back else ResultPart(-1, (), (), id), row_counts)
 
     def _begin_as_of(self, plan: Plan, alone: bool) -> None:
-        """Make the instant of the plan that of the call. BAD_REQUEST for a query that writes, or has company in its transaction,
-        and for an instant before now.
-        """
+        """Make the instant of the plan that of the call. BAD_REQUEST for a query that writes, or has company."""
         assert plan.as_of is not None
         if not plan.read_only:
             raise fault("PRAGMA mayfly.AsOf is not supported by Mayfly for queries that write", status="BAD_REQUEST")
         if not alone:
             text = "PRAGMA mayfly.AsOf is not supported by Mayfly in a transaction that stays open"
             raise fault(text, status="BAD_REQUEST")
+        at = check_as_of(plan.as_of)
         # A repeated run has the instant already.
-        self.call = msgspec.structs.replace(self.call, now=check_as_of(plan.as_of, self.call.now))
+        if self.call.now != at:
+            self._is_past = is_past(at, self.call.now)
+            self.call = msgspec.structs.replace(self.call, now=at)
 
     @property
     def is_small(self) -> bool:
@@ -197,11 +199,14 @@ class QueryRun:
             if transaction.snapshot is None:
                 # A transaction that writes nothing has no conflicts, so its reads need no record.
                 serializable = transaction.mode == "serializable_read_write" and not (alone and plan.read_only)
-                transaction.snapshot = await environment.snapshot(self.call, serializable, plan.as_of is not None)
+                if self._is_past:
+                    transaction.snapshot = await environment.past_snapshot(self.call, views)
+                else:
+                    transaction.snapshot = await environment.snapshot(self.call, serializable, plan.as_of is not None)
             return environment.tables(transaction.snapshot, views, transaction.mode, row_counts, crossing)
 
         # A plan without tables reads nothing, so it needs no snapshot in any transaction.
-        # A read as of a later instant has a snapshot, which knows of it.
+        # A read as of another instant has a snapshot, which knows of it.
         if (alone and plan.as_of is None) or not plan.tables:
             return DirectTables(
                 environment.engine,

@@ -106,10 +106,10 @@ def test_refusals(world: World) -> None:
     collection.insert_one({"_id": 1})
     with refused(14, "comment.mayflyAsOf"):
         collection.find_one({}, comment={"mayflyAsOf": START})
-    with refused(2, "of the past are not supported"):
+    with refused(2, "No states before now are kept of"):
         collection.find_one({}, comment=as_of(-1))
     for milliseconds in (-(2**63), 253402300800000, 2**63 - 1):
-        with refused(2, "year 9999" if milliseconds > 0 else "of the past"):
+        with refused(2, "year 9999"):
             collection.count_documents({}, comment={"mayflyAsOf": DatetimeMS(milliseconds)})
     assert collection.count_documents({}, comment={"mayflyAsOf": DatetimeMS(253402300799999)}) == 1
     with refused(72, "the command 'delete'"):

@@ -143,7 +143,7 @@ FEED_ONLY: Mapping[Resource, str] = {Resource.CONFLICT: "Conflicts"}
 _PLAN, _BATCH = _read_route(query.plan), _write_route(batches.execute, "batch")
 _CHANGES = _read_route(changes.read_feed, "change feed")
 _ITEM_READS: Final = frozenset({items.read, query.execute, query.read_feed, query.plan})
-"""The handlers that read as of a later instant."""
+"""The handlers that read as of another instant."""
 
 
 def find_route(request: Request) -> Route:

@@ -56,9 +56,14 @@ def _yield_request(request: LoopRequest) -> Generator[LoopRequest, Any, Any]:
 class ScriptThreads:
     """Runs work on threads. The work may await the methods of a LoopProxy alone."""
 
-    def __init__(self, reads: Reads) -> None:
+    def __init__(self, reads: Reads, free: asyncio.Semaphore | None = None) -> None:
+        """`free`: counts the threads that are free, where others share them."""
         self._reads = reads
-        self._free = asyncio.Semaphore(MAX_THREADS)
+        self._free = asyncio.Semaphore(MAX_THREADS) if free is None else free
+
+    def over(self, reads: Reads) -> ScriptThreads:
+        """Return the same threads for work that reads elsewhere."""
+        return ScriptThreads(reads, self._free)
 
     async def run(self, work: Callable[[LoopProxy], Coroutine[Any, Any, T]], time_budget: TimeBudget) -> T:
         """Run work on its own thread and return its result. TimedOut; Unavailable if no thread becomes free in time."""

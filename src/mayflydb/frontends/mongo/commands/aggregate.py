@@ -103,7 +103,7 @@ async def _explanation(services: Services, call: Call) -> Document:
 
 
 def _check_as_of(call: Call, stages: Sequence[Any]) -> None:
-    """Raise MqlError 72 for a pipeline as of a later instant that writes, or reads something other than documents."""
+    """Raise MqlError 72 for a pipeline as of another instant that writes, or reads something other than documents."""
     if call.as_of is None or not stages:
         return
     for stage, refused in ((stages[0], NON_DOCUMENT_STAGES), (stages[-1], WRITING_STAGES)):

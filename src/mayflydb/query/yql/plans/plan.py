@@ -65,7 +65,7 @@ class Plan(msgspec.Struct, frozen=True):
     `declared`: the types of DECLARE. `parameters`: names and types of all parameters. `used`: names of those that
     statements read. `given`: the types that the client sent, whose Struct members may have another order. `results`:
     the columns of each result set. `reads`, `writes`: absolute paths of tables. `stale`: (table, index) of the
-    asynchronous indexes that it reads; transactions that must see the latest state refuse them. `as_of`: the later instant whose
+    asynchronous indexes that it reads; transactions that must see the latest state refuse them. `as_of`: the instant whose
     rows it reads; None: the present ones.
     """
 
