@@ -398,3 +398,19 @@ def test_unordered_bulk_writes_meet_no_hold(site: Site) -> None:
     with pytest.raises(BulkWriteError):
         site.otps.insert_many([{"_id": 1}, {"_id": 9, "at": NOW + timedelta(days=1)}], ordered=False)
     assert site.otps.count_documents({}) == 4
+
+
+def test_the_feed_of_all_versions_tells_an_expiry_at_once(site: Site) -> None:
+    shop = site.server.cosmos.client().get_database_client("shop")
+    policy = {"retentionDuration": 60}
+    feed = shop.create_container("feed", PartitionKey("/id"), default_ttl=100, change_feed_policy=policy)
+    site.server.add_hold("cosmos:shop/feed", "case", why="a case", by="Ada")
+    start = list(feed.query_items_change_feed(mode="AllVersionsAndDeletes"))
+    token = feed.client_connection.last_response_headers["etag"]
+    feed.create_item({"id": "1"})
+    site.server.clock.advance(seconds=100)
+    told = list(feed.query_items_change_feed(mode="AllVersionsAndDeletes", continuation=token))
+    assert (start, [each["metadata"]["operationType"] for each in told]) == ([], ["create", "delete"])
+    assert told[1]["metadata"]["timeToLiveExpired"] is True
+    assert [each["end"] for each in site.server.read_held("case")] == ["expired"]
+    assert "cosmos:shop/feed" not in {target for target, _ in expired(site)}

@@ -14,6 +14,8 @@ from mayflydb.engine import hold_filters
 from mayflydb.engine.building import IndexRequest
 from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.commands import Command, Mode
+from mayflydb.engine.count_budget import Allowance, CountBudget
+from mayflydb.engine.hold_counts import Matching
 from mayflydb.engine.hold_filters import LARGEST, Matches
 from mayflydb.engine.hold_record import HoldLine
 from mayflydb.engine.preserved_versions import PreservedVersion
@@ -322,6 +324,23 @@ def test_a_release_that_is_cut_short_goes_on_at_the_next_start(site: Site, monke
     site.run(resume())
     assert (preserved(site, container), len(events(site, container))) == ([], 10)
     assert len({each.key for each in events(site, container)}) == 10
+
+
+@pytest.mark.parametrize(("where", "least", "most"), [("key", 20, 80), ("none", 0, 0), ("broken", 100, 100)])
+def test_a_dry_run_counts_or_estimates_what_matches(site: Site, where: str, least: int, most: int) -> None:
+    container = container_of(site)
+    for number in range(100):
+        site.write(create(b"%d" % number, b"key" if number % 2 else b"other"), container)
+    wanted = LegalHold(0, "h", "site", "a case", "Ada", site.now, where)
+
+    def count(read: int) -> Matching:
+        allowance = Allowance(CountBudget(read=read, sample=20))
+        work = site.engine.holds.count_matching(node(site, container), wanted, Language(), allowance)
+        return site.run(work)
+
+    assert count(100) == Matching({"key": 50, "none": 0, "broken": 100}[where], True)
+    estimated = count(99)
+    assert (least <= estimated.records <= most, estimated.is_exact) == (True, False)
 
 
 # --- refusals and the record ---------------------------------------------------------------------------------------------

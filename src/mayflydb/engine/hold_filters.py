@@ -65,10 +65,11 @@ class ContainerFilters:
         found: list[int] = []
         undecided: list[int] = []
         values: list[Any] = []
+        later: list[Any] = []
         for hold, condition in self._conditions:
             answer = self._decide(hold, condition, record, values)
             if answer is False or (
-                after is not None and not hold.versions and self._decide(hold, condition, after, []) is not False
+                after is not None and not hold.versions and self._decide(hold, condition, after, later) is not False
             ):
                 continue
             found.append(hold.number)
