@@ -85,7 +85,7 @@ def test_the_last_image_of_an_expired_record_is_the_record(site: Site, how: str,
         site.write(create(b"a", b"second"), container)
     (event,) = events(site, container)
     found = site.run(find_version(site.engine.store, node(site, container), (before.partition, b"a"), event.lsn))
-    assert found == RetiredVersion(before, "expired", site.now, event.lsn)
+    assert found == RetiredVersion(before, "expired", site.now, event.lsn, None, 1)
     assert event.version == before.lsn
 
 

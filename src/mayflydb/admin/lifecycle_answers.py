@@ -9,13 +9,14 @@ from mayflydb.expiry.guard import GuardLimits, Reason
 
 
 class LifecycleSettings(Answer, frozen=True):
-    """The lifecycle settings of one container. `guard` null: the limits of the server. The others: seconds."""
+    """The lifecycle settings of one container. `guard` null: the limits of the server. Times: seconds."""
 
     target: Target
     guard: GuardLimits | Literal["off"] | None
     grace: Count
     touch: Count
     last_image: Count
+    archive: str | None
 
 
 class LifecycleList(Answer, frozen=True):
@@ -34,6 +35,7 @@ class ChangedLifecycle(Answer, frozen=True):
     grace: Count
     touch: Count
     last_image: Count
+    archive: str | None
 
 
 class UndeleteProgress(Answer, frozen=True):

@@ -72,6 +72,7 @@ def _describe(container: ContainerTarget) -> dict[str, Any]:
         "grace": settings.grace,
         "touch": settings.touch,
         "last_image": settings.last_image,
+        "archive": settings.archive,
     }
 
 

@@ -9,11 +9,14 @@ from typing import Any, Final
 import msgspec
 
 from mayflydb.admin import answers as a
+from mayflydb.admin import archive_answers as aa
 from mayflydb.admin import erasure_answers as ea
 from mayflydb.admin import lifecycle_answers as la
 from mayflydb.admin import requests as r
 from mayflydb.admin import webhook_answers as wa
 from mayflydb.admin.apply import Applier
+from mayflydb.admin.archive_places import NOWHERE, ArchiveSites
+from mayflydb.admin.archives import Archives
 from mayflydb.admin.clock_control import ClockControl
 from mayflydb.admin.erasure import ErasureReports
 from mayflydb.admin.events import EventStreams
@@ -85,7 +88,7 @@ class Admin:
 
     `spaces`: one for each front end. `shared`: other nodes use the same database. `info`: returns version and addresses, by the
     address that the client used. `ca_pem`: returns the certificate authority's certificate. `host_clock`: builds a clock that
-    believes the host's. `wires`: callers of the front ends.
+    believes the host's. `wires`: callers of the front ends. `archive_sites`: the places that archives may have.
     """
 
     def __init__(
@@ -98,6 +101,7 @@ class Admin:
         ca_pem: Callable[[], Awaitable[bytes]],
         host_clock: Callable[[], SystemClock],
         wires: Wires,
+        archive_sites: ArchiveSites = NOWHERE,
     ) -> None:
         self.engine = engine
         self.targets = TargetResolver(engine, spaces)
@@ -110,6 +114,7 @@ class Admin:
         self.pausing = Pausing(engine, self.targets)
         self.lifecycles = Lifecycles(engine, self.targets)
         self.webhooks = Webhooks(engine, self.targets, self.events, os.urandom)
+        self.archives = Archives(engine, self.targets, archive_sites, os.urandom)
         self.undeleting = Undeleting(engine, self.targets)
         self.erasure = ErasureReports(engine, self.targets)
         self.snapshots = SnapshotControl(engine, self.clock, self.events.note)
@@ -132,6 +137,7 @@ class Admin:
             *self._undelete_operations(),
             *self._erasure_operations(),
             *self._webhook_operations(),
+            *self._archive_operations(),
         )
 
     def _clock_operations(self) -> tuple[Operation, ...]:
@@ -509,6 +515,55 @@ class Admin:
                 r.WebhookName,
                 wa.RemovedWebhook,
                 lambda path: webhooks.remove(path.name),
+                example,
+            ),
+        )
+
+    def _archive_operations(self) -> tuple[Operation, ...]:
+        archives, example = self.archives, {"name": "cold"}
+        return (
+            Operation(
+                "GET",
+                "archives",
+                "Lists archives, what they have written, and what waits for them.",
+                r.NoMembers,
+                aa.ArchiveList,
+                lambda _: archives.list_all(),
+            ),
+            Operation(
+                "POST",
+                "archives",
+                "Adds an archive: a place for the records of containers that name it, when these expire.",
+                r.AddArchive,
+                aa.AddedArchive,
+                archives.add,
+                {**example, "url": "s3://records/expired", "format": "parquet", "every": "5m"},
+            ),
+            Operation(
+                "POST",
+                "archives/flush",
+                "Writes what waits now for an archive, or for all, and answers when it is written.",
+                r.FlushArchives,
+                aa.FlushedArchives,
+                lambda body: archives.flush(body.name),
+                example,
+            ),
+            Operation(
+                "POST",
+                "archives/{name}/test",
+                "Writes a small file, `mayfly-test`.",
+                r.ArchiveName,
+                aa.TestedArchive,
+                lambda path: archives.test(path.name),
+                example,
+            ),
+            Operation(
+                "DELETE",
+                "archives/{name}",
+                "Removes an archive. Its files stay.",
+                r.RemoveArchive,
+                aa.RemovedArchive,
+                lambda path: archives.remove(path.name, path.discard),
                 example,
             ),
         )

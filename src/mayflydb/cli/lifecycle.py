@@ -60,11 +60,17 @@ def _limits(ctx: click.Context, parameter: click.Parameter, value: str | None) -
     callback=check_with(parse_span),
     help="Keep the last version of an expired record for so long, for readers of its event, as in 7d. 0s: keep none.",
 )
+@click.option(
+    "--archive",
+    metavar="NAME|off",
+    help="Put records into this archive when they expire; `mayfly archives add` makes one. off: they are not archived.",
+)
 @output_option
 @click.pass_context
 def set_(ctx: click.Context, /, target: str, **given: object) -> None:
     """Change lifecycle settings of TARGET. Settings that are not named stay."""
-    wanted = {name: None if value == "server" else value for name, value in given.items() if value is not None}
+    nulls = {"guard": "server", "archive": "off"}
+    wanted = {name: None if value == nulls.get(name) else value for name, value in given.items() if value is not None}
     if not wanted:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
         raise click.UsageError(f"an option is needed, of {options}", ctx)

@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "guard": ("mayflydb.cli.lifecycle", "guard"),
     "undelete": ("mayflydb.cli.undelete", "undelete"),
     "erasure": ("mayflydb.cli.erasure", "erasure"),
+    "archives": ("mayflydb.cli.archives", "archives"),
     "webhooks": ("mayflydb.cli.webhooks", "webhooks"),
     "reset": ("mayflydb.cli.reset", "reset"),
     "apply": ("mayflydb.cli.apply", "apply"),

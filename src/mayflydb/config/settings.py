@@ -267,6 +267,23 @@ class TtlSettings(msgspec.Struct, frozen=True):
     erase: Literal["normal", "secure"]
 
 
+class ArchiveSettings(msgspec.Struct, frozen=True):
+    """The places that archives may have. `dir`: a directory of the server; None: none. `s3_credentials_file` None: no S3.
+
+    `s3_endpoint`: the address of the service; empty: that of AWS in the region.
+    """
+
+    dir: Path | None
+    s3_credentials_file: Path | None
+    s3_region: str
+    s3_endpoint: str
+
+    @property
+    def endpoint(self) -> str:
+        """Return the address of the service of S3."""
+        return self.s3_endpoint or f"https://s3.{self.s3_region}.amazonaws.com"
+
+
 class LimitSettings(msgspec.Struct, frozen=True):
     """Limits of the clients of all protocols together. `..._bytes`, `bytes_in_flight`: in bytes."""
 
@@ -287,6 +304,7 @@ class Settings(msgspec.Struct, frozen=True):
     cosmos: CosmosSettings
     tls: TlsSettings
     ttl: TtlSettings
+    archive: ArchiveSettings
     mongo: MongoSettings
     ydb: YdbSettings
     limits: LimitSettings

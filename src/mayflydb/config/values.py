@@ -265,6 +265,14 @@ def optional_collector(value: Any) -> str:
     return str(value)
 
 
+def region(value: Any) -> str:
+    """The name of a region of S3."""
+    name = text(value)
+    if not re.fullmatch(r"[a-z0-9-]{1,40}", name):
+        raise ValueError(f"{name[:60]!r} is no region: lower-case letters, digits and hyphens")
+    return name
+
+
 def ratio(value: Any) -> float:
     """A number from 0 to 1."""
     try:

@@ -103,7 +103,7 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     with `passes`; None: those of the monitor. `run`: the last pass that erased records, or was made on demand. `lifecycle`:
     settings beyond the protocol's. `held`: the purge that the guard holds; `confirmed`: the instant of the last confirmation.
     `undelete`: the undelete that is under way, during which nothing is purged. `retired`: the container of the versions that are
-    kept after they have ended; None: there never was one.
+    kept after they have ended; None: there never was one. `ledger`: the container that has the progress of its archive.
     """
 
     body: Mapping[str, Any]
@@ -127,6 +127,7 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     undelete: Undelete | None = None
     confirmed: Instant | None = None
     retired: int | None = None
+    ledger: int | None = None
 
 
 class Node(msgspec.Struct, frozen=True):

@@ -6,6 +6,7 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 from mayflydb.engine.catalog import ROOT, Definition, Node, Nodes, is_of_companions, row_of
+from mayflydb.engine.left_versions import leave_versions
 from mayflydb.engine.reads import Steps
 from mayflydb.store.interface import Change, ChildRows, DropRow, FindRow, LoadRow, NewId, PutRow, ask
 
@@ -46,8 +47,19 @@ class CatalogTransaction:
     def drop(self, id: int) -> Steps[None]:
         """Remove a node, all nodes below it, and their companions."""
         gone = yield from below(id)
-        # Children come before their parents, so that no row is ever without the row above it.
-        self.changes += map(DropRow, [*gone, *(yield from companions_of(gone))])
+        self.changes += (yield from drop_rows(self._nodes, gone))[1]
+
+
+def drop_rows(nodes: Nodes, gone: Sequence[int]) -> Steps[tuple[list[int], list[Change]]]:
+    """Return the ids of rows that are dropped together with their companions, and the changes.
+
+    Expired versions that wait for an archive stay.
+    """
+    left = yield from leave_versions(nodes, gone)
+    stay = {change.row.id for change in left}
+    ids = [*gone, *[id for id in (yield from companions_of(gone)) if id not in stay]]
+    # Children come before their parents, so that no row is ever without the row above it.
+    return ids, [*map(DropRow, ids), *left]
 
 
 def below(id: int) -> Generator[Any, Any, list[int]]:

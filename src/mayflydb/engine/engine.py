@@ -12,6 +12,7 @@ import msgspec
 from mayflydb.clock import monotonic_us
 from mayflydb.engine.access_log import AccessLog, Observer, Observers
 from mayflydb.engine.accesses import Accesses
+from mayflydb.engine.archive_backlog import ArchiveBacklog
 from mayflydb.engine.budgets import Budgets
 from mayflydb.engine.catalog import OWNER_MISSING, Node, Nodes
 from mayflydb.engine.commands import Command, Step, Written
@@ -209,6 +210,7 @@ class Engine:
             store, nodes, lambda: self._write_instant(0), lease, reaper.locks, self._begin_build, self.accesses.note_all
         )
         self.dates = DateIndexes(store, nodes, reaper.invalidate, self._begin_build)
+        self.archive_backlog = ArchiveBacklog(store, nodes, time)
         self.undeletes = Undeletes(store, nodes, definitions, self.transact, self.now)
         self.nodes = nodes
         self.version_cache = reaper.version_cache
@@ -397,6 +399,7 @@ class Engine:
 
     def _forget_content(self) -> None:
         self.epoch += 1
+        self.archive_backlog.forget()
         self.nodes.forget()
         self.version_cache.reset()
         self.locks.reset()

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from mayflydb.engine.archive_ledger import room_of
 from mayflydb.engine.catalog import Node, Nodes
 from mayflydb.engine.expiry_counts import path_place
 from mayflydb.engine.locks import Spared
@@ -39,11 +40,12 @@ from mayflydb.store.interface import (
 
 class SweepReply(msgspec.Struct, frozen=True):
     """The reply of a sweep. `ends`: of each purge, its earliest deadline with its grace. `purged`: the result of each purge;
-    None: the store tells it.
+    None: the store tells it. `waits`: the container's archive must accept what was purged before.
     """
 
     ends: tuple[Instant, ...]
     purged: tuple[Purged, ...] | None = None
+    waits: bool = False
 
 
 NOTHING: Final = SweepReply(())
@@ -75,6 +77,10 @@ def purge_due(
     node = nodes.of(row)
     if not _may_purge(node, request) or (rules is not None and node.rules != rules):
         return Outcome((), NOTHING)
+    if node.expires_by_record and (room := (yield from room_of(node.definition))) is not None:
+        if not room:
+            return Outcome((), SweepReply((), waits=True))
+        limit = min(limit, room)
     waits = schedule is not None and not request.overrides_pass(node.definition.schedule is not None)
     held = (yield from ask(HeldRecords(container, purging=True))) if shared else ()
     # Other nodes have locked more records than a purge can leave out.

@@ -115,6 +115,10 @@ class Reaper:
         """Have this done before the sweeps of each request."""
         self._sweeper.prepare = prepare
 
+    def let_archives_accept(self, make_room: Callable[[int], Awaitable[bool]]) -> None:
+        """Have the archive of a container accept what waits where a purge on demand meets its limit."""
+        self._sweeper.make_room = make_room
+
     # --- news ------------------------------------------------------------------------------------------------------
 
     def notice(self, container: int, ahead: Upcoming, own: Schedule | None = None) -> None:
@@ -149,6 +153,7 @@ class Reaper:
     def _forget(self, container: int) -> None:
         """Drop what this process has counted of a container that is gone."""
         self._sweeper.purge_counts.pop(container, None)
+        self._sweeper.waiting.discard(container)
         self._billing.forget_container(container)
         self._monitor.forget_container(container)
         self._nodes.forget_container(container)

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from mayflydb.engine.archive_ledger import find_archive, key_of, read_progress
 from mayflydb.engine.catalog import NODE_MISSING, ROOT, Definition, Node, Nodes, row_of
 from mayflydb.expiry.deadline import has_passed
 from mayflydb.expiry.lifecycle import Lifecycle
@@ -22,6 +23,7 @@ from mayflydb.model.order import Identity, Order
 from mayflydb.model.record import Record
 from mayflydb.store.interface import (
     Allocate,
+    CatalogRow,
     Change,
     ChildRows,
     Decision,
@@ -49,17 +51,35 @@ End = Literal["expired", "deleted", "replaced"]
 """The way in which a version ended. A version that expired has an expiry event, whose `lsn` is the version's `until`."""
 
 
+class Bequest(msgspec.Struct, frozen=True):
+    """The archive that a version waits for, and the facts of its expiry: cause, version of the rule, and deadline."""
+
+    archive: str
+    cause: str
+    rule_version: int
+    deadline: Instant
+
+
 class RetiredVersion(msgspec.Struct, frozen=True):
-    """A version of a record that was stored from its own lsn until the lsn `until`, and ended at the instant `ended`."""
+    """A version of a record that was stored from its own lsn until the lsn `until`, and ended at the instant `ended`.
+
+    `bequest`: the version goes into an archive. `seq`: its place among the versions of its container, in their order; 0: it has
+    none yet.
+    """
 
     record: Record
     end: End
     ended: Instant
     until: int
+    bequest: Bequest | None = None
+    seq: int = 0
 
 
 class _Header(msgspec.Struct, frozen=True, array_like=True):
-    """A retired version without its value. Anchor and dates are texts: they may have any length."""
+    """A retired version without its value. Anchor, dates and deadline are texts: they may have any length.
+
+    `bequest`: its archive, cause, version of the rule, and deadline.
+    """
 
     end: End
     ended: Instant
@@ -70,20 +90,16 @@ class _Header(msgspec.Struct, frozen=True, array_like=True):
     lsn: int
     seq: int
     dates: tuple[tuple[int, str], ...]
+    bequest: tuple[str, str, int, str] | None = None
 
 
 _encode_header = msgspec.msgpack.Encoder().encode
 _decode_header = msgspec.msgpack.Decoder(_Header).decode
 
 
-def key_of(until: int) -> bytes:
-    """Return the key, within its partition, of the version that ended at an lsn."""
-    return until.to_bytes(8, "big")
-
-
 def _encode(retired: RetiredVersion) -> bytes:
     # length of the header (4 bytes) | header | value
-    record = retired.record
+    record, left = retired.record, retired.bequest
     header = _encode_header(
         _Header(
             retired.end,
@@ -95,6 +111,7 @@ def _encode(retired: RetiredVersion) -> bytes:
             record.lsn,
             record.seq,
             tuple([(slot, str(date)) for slot, date in record.dates]),
+            None if left is None else (left.archive, left.cause, left.rule_version, str(left.deadline)),
         )
     )
     return len(header).to_bytes(4, "big") + header + record.value
@@ -115,7 +132,9 @@ def decode_version(stored: Record) -> RetiredVersion:
         header.seq,
         tuple([(slot, int(date)) for slot, date in header.dates]),
     )
-    return RetiredVersion(record, header.end, header.ended, int.from_bytes(stored.key, "big"))
+    left = header.bequest
+    bequest = None if left is None else Bequest(*left[:3], int(left[3]))
+    return RetiredVersion(record, header.end, header.ended, int.from_bytes(stored.key, "big"), bequest, stored.seq)
 
 
 # --- writing -------------------------------------------------------------------------------------------------------------
@@ -138,7 +157,7 @@ def change_lifecycle(
     nodes: Nodes, container: int, change: Callable[[Lifecycle], Lifecycle], now: Instant
 ) -> Decision[Node]:
     """Change the lifecycle settings of a container, which gets a container of retired versions when the settings first need
-    one. NotFound if it is gone.
+    one. NotFound if it is gone, or if there is no such archive.
     """
     row = yield from ask(LoadRow(container))
     if row is None:
@@ -149,7 +168,10 @@ def change_lifecycle(
     retired = node.definition.retired
     if retired is None and lifecycle.keeps_versions:
         retired = yield from _open(container, now, changes)
-    definition = msgspec.structs.replace(node.definition, lifecycle=lifecycle, retired=retired)
+    ledger = node.definition.ledger
+    if lifecycle.archive is not None:
+        ledger = yield from find_archive(lifecycle.archive)
+    definition = msgspec.structs.replace(node.definition, lifecycle=lifecycle, retired=retired, ledger=ledger)
     node = msgspec.structs.replace(node, definition=definition)
     changes.append(PutRow(row_of(node)))
     return Outcome(tuple(changes), node)
@@ -188,24 +210,37 @@ async def forget_retired(store: Store, nodes: Nodes, now: Instant) -> bool:
         return False
     found = False
     for home in await store.read(ChildRows(space.id)):
-        owner, oldest = await store.read(LoadRow(int(home.name))), await store.read(_page(home.id, 1))
-        # Most looks find nothing, and need no transaction.
-        if owner is None or not _old(oldest, nodes.of(owner), now):
-            continue
-        found |= (await store.write(partial(_forget, nodes, home.id, owner.id, now), "sweep")).reply
+        found |= await forget_versions(store, nodes, home, now)
     return found
+
+
+async def forget_versions(store: Store, nodes: Nodes, home: CatalogRow, now: Instant) -> bool:
+    """Remove one batch of the versions of one container; False: there are none. `home`: the container of the versions."""
+    owner, oldest = await store.read(LoadRow(int(home.name))), await store.read(_page(home.id, 1))
+    if owner is None or not oldest:
+        return False
+    node = nodes.of(owner)
+    ledger = node.definition.ledger
+    place = 0 if ledger is None else read_progress(await store.read(Get(ledger, b"", key_of(home.id)))).place
+    # Most looks find nothing, and need no transaction.
+    if not _old(oldest, node, place, now):
+        return False
+    return (await store.write(partial(_forget, nodes, home.id, owner.id, now), "sweep")).reply
 
 
 def _page(home: int, limit: int) -> Scan:
     return Scan(home, b"", None, Order.CREATED, None, limit)
 
 
-def _old(page: Sequence[Record], owner: Node, now: Instant) -> list[Record]:
-    """Return the first versions of a page that are not kept any longer."""
+def _old(page: Sequence[Record], owner: Node, place: int, now: Instant) -> list[Record]:
+    """Return the first versions of a page that are not kept any longer. `place`: of the last version that is archived."""
     lifecycle, old = owner.definition.lifecycle, []
     for stored in page:
         retired = decode_version(stored)
-        if not has_passed(retired.ended + retention_of(lifecycle, retired.end) * SECOND, now):
+        retention = retention_of(lifecycle, retired.end) * SECOND
+        if retired.bequest is not None and stored.seq > place:
+            break
+        if (retention or retired.bequest is None) and not has_passed(retired.ended + retention, now):
             break
         old.append(stored)
     return old
@@ -213,10 +248,13 @@ def _old(page: Sequence[Record], owner: Node, now: Instant) -> list[Record]:
 
 def _forget(nodes: Nodes, home: int, owner: int, now: Instant) -> Decision[bool]:
     row = yield from ask(LoadRow(owner))
-    # If the container was dropped, this one was dropped with it.
+    # If the container was dropped, this one was dropped with it, or waits for its archive.
     if row is None or (yield from ask(LoadRow(home))) is None:
         return Outcome((), False)
-    old = _old((yield from ask(_page(home, FORGET_BATCH))), nodes.of(row), now)
+    node, place = nodes.of(row), 0
+    if node.definition.ledger is not None:
+        place = read_progress((yield from ask(Get(node.definition.ledger, b"", key_of(home))))).place
+    old = _old((yield from ask(_page(home, FORGET_BATCH))), node, place, now)
     if old:
         yield from ask(Allocate(home, seq=False))
     return Outcome(tuple([Delete(home, stored) for stored in old]), bool(old))

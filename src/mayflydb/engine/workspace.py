@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from mayflydb.engine.archive_ledger import check_room
 from mayflydb.engine.catalog import Index, Node, row_of, with_several
 from mayflydb.engine.commands import Command, Draft, Mode, Written
 from mayflydb.engine.locks import Locked, LockHolder, Locks
@@ -23,7 +24,7 @@ from mayflydb.engine.record_decisions import (
     resolve_draft,
     split_holders,
 )
-from mayflydb.engine.retired_versions import End, RetiredVersion, retention_of, retire
+from mayflydb.engine.retired_versions import Bequest, End, RetiredVersion, retention_of, retire
 from mayflydb.engine.version_cache import Replaced
 from mayflydb.expiry.deadline import visible_at
 from mayflydb.expiry.rules import Rule
@@ -325,6 +326,8 @@ class Workspace:
             # Only purges ask for locks of other nodes; a write of a visible record does not wait for them.
             if identity in ((yield from ask(HeldRecords(self._container))) or ()):
                 raise Locked((self._container, identity), elsewhere=True)
+        if self._retired is not None:
+            yield from check_room(self._definition, self._retired)
         yield from self.expire(expired, self.rules, "replaced")
 
     def expire(self, expired: Record, rules: Sequence[Rule], how: str) -> Generator[Read[Any], Any, None]:
@@ -335,13 +338,18 @@ class Workspace:
         self.replaced.append(Replaced(expired, lsn))
         yield from self._remember(Kind.EXPIRE, lsn, expired, expired)
         if self._retired is not None:
-            yield from self._retire(expired, "expired", lsn)
+            archive = self._definition.lifecycle.archive
+            facts = None if archive is None else Bequest(archive, event.cause, event.rule_version, event.deadline)
+            yield from self._retire(expired, "expired", lsn, facts)
         self._forget(expired)
 
-    def _retire(self, record: Record, end: End, until: int) -> Generator[Read[Any], Any, None]:
-        """Keep a version that ends at an lsn, if the lifecycle says so."""
-        if self._retired is not None and retention_of(self._definition.lifecycle, end):
-            self.changes.append((yield from retire(self._retired, RetiredVersion(record, end, self._now, until))))
+    def _retire(
+        self, record: Record, end: End, until: int, bequest: Bequest | None = None
+    ) -> Generator[Read[Any], Any, None]:
+        """Keep a version that ends at an lsn, if the lifecycle says so, or an archive waits for it."""
+        if self._retired is not None and (bequest is not None or retention_of(self._definition.lifecycle, end)):
+            retired = RetiredVersion(record, end, self._now, until, bequest)
+            self.changes.append((yield from retire(self._retired, retired)))
 
     def _remove(self, record: Record, lsn: int) -> Generator[Read[Any], Any, None]:
         self.changes.append(Delete(self._container, record))

@@ -15,15 +15,17 @@ class Lifecycle(msgspec.Struct, frozen=True, omit_defaults=True):
     `guard`: the limits of its guard; `off`: it has no guard; None: the limits of the server's settings. `grace`: seconds for
     which expired records are kept before they are purged; they are hidden meanwhile, and can be undeleted. `touch`: a read by
     key or index gives a record a new life, at most once in so many seconds; 0: only writes do. `last_image`: seconds for which
-    the last version of an expired record is kept for readers of its event, after the purge.
+    the last version of an expired record is kept for readers of its event, after the purge. `archive`: the name of the archive
+    that gets records when they are purged; None: they are not archived.
     """
 
     guard: GuardLimits | Literal["off"] | None = None
     grace: int = 0
     touch: int = 0
     last_image: int = 0
+    archive: str | None = None
 
     @property
     def keeps_versions(self) -> bool:
         """Return whether versions of records are kept after they have ended."""
-        return bool(self.last_image)
+        return bool(self.last_image) or self.archive is not None
