@@ -252,7 +252,7 @@ def optional_host(value: Any) -> Advertised | None:
 
 
 def optional_path(value: Any) -> Path | None:
-    return None if value == "" else Path(text(value)).expanduser().absolute()
+    return None if value == "" else Path(value if isinstance(value, Path) else text(value)).expanduser().absolute()
 
 
 def optional_collector(value: Any) -> str:
