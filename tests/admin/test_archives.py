@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gzip
 import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,8 @@ from azure.cosmos import PartitionKey
 from admin.s3_server import KEY, REGION, SECRET, S3Server
 from admin.test_last_image import IMAGES
 from admin.three_protocols import TARGETS, Site
-from mayflydb.admin import archive_places, archive_writer
+from mayflydb.admin import archive_writer
+from mayflydb.admin.archive_places import write_file
 from mayflydb.embedded import RunningServer, serve
 from mayflydb.engine import archive_ledger
 from served import START, Http, port_of
@@ -39,7 +41,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def server(root: Path, s3: S3Server) -> Iterator[RunningServer]:
     credentials = root.with_name("credentials")
     credentials.write_text(f"[default]\naws_access_key_id = {KEY}\naws_secret_access_key = {SECRET}\n")
-    settings = {
+    settings: dict[str, Any] = {
         "archive_dir": root, "archive_s3_endpoint": s3.url, "archive_s3_region": REGION,
         "archive_s3_credentials_file": credentials,
     }  # fmt: skip
@@ -188,7 +190,7 @@ def _disk_is_full(patch: pytest.MonkeyPatch) -> None:
     def fail(_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    patch.setattr(archive_places.os, "fsync", fail)
+    patch.setattr(os, "fsync", fail)
 
 
 def test_a_full_disk_stops_nothing_and_loses_nothing(
@@ -220,12 +222,12 @@ def test_a_restart_between_two_steps(
 ) -> None:
     """The process ends as a writer is at some step, and the next one writes no record twice."""
     file, place = tmp_path / "mayfly.db", tmp_path / "archives"
-    write, names = archive_writer.write_file, []
+    names: list[str] = []
 
     def end(address: Any, sites: Any, wanted: Any, moment: str) -> None:
         names.append(wanted.name)
         if step != "before":
-            write(address, sites, wanted, moment)
+            write_file(address, sites, wanted, moment)
         if step != "behind the place":
             raise OSError("the process ends here")
 

@@ -10,7 +10,7 @@ import msgspec
 from mayflydb.admin import answers as a
 from mayflydb.admin.events import Follow
 from mayflydb.admin.import_records import FORMS, JSON_LINES
-from mayflydb.admin.operations import Operation
+from mayflydb.admin.operation import Operation
 from mayflydb.admin.problems import CONTENT_TYPE, STATUS
 from mayflydb.admin.requests import LoginLinkWish, SnapshotName
 from mayflydb.version import __version__

@@ -6,15 +6,13 @@ import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
-import msgspec
-
 from mayflydb.admin import answers as a
-from mayflydb.admin import archive_answers as aa
 from mayflydb.admin import erasure_answers as ea
 from mayflydb.admin import lifecycle_answers as la
 from mayflydb.admin import requests as r
 from mayflydb.admin import webhook_answers as wa
 from mayflydb.admin.apply import Applier
+from mayflydb.admin.archive_operations import archive_operations
 from mayflydb.admin.archive_places import NOWHERE, ArchiveSites
 from mayflydb.admin.archives import Archives
 from mayflydb.admin.clock_control import ClockControl
@@ -24,6 +22,7 @@ from mayflydb.admin.export_records import RecordExport
 from mayflydb.admin.import_records import RecordImport
 from mayflydb.admin.lifecycles import Lifecycles
 from mayflydb.admin.maintenance import Maintenance
+from mayflydb.admin.operation import Operation
 from mayflydb.admin.pausing import Pausing
 from mayflydb.admin.reports import ExpiryReports
 from mayflydb.admin.resources import Resources
@@ -34,8 +33,6 @@ from mayflydb.admin.webhooks import Webhooks
 from mayflydb.admin.wires import Wires
 from mayflydb.clock import SystemClock
 from mayflydb.engine.engine import Engine
-
-Handler = Callable[[Any], Awaitable[dict[str, Any]]]
 
 RESOURCES: Final = {
     "databases": [
@@ -61,26 +58,6 @@ MAX_STREAMS: Final = 100
 
 CONTAINER: Final = "cosmos:shop/sessions"
 """The container of examples."""
-
-
-class Operation(msgspec.Struct, frozen=True):
-    """One path below `/_mayfly`: its parameters, its answer, and the function that answers. Parameters are in the path where it
-    has a place for them, else in the body of POST, and in the query of other methods.
-
-    `uploads`: with a body of bytes the operation takes these. `file`: the query beside a body that is a file of records.
-
-    `summary`, `example`, parameters that it takes, and `answer`, or each of several, are for the description in `openapi.json`.
-    """
-
-    method: str
-    path: str
-    summary: str
-    parameters: type[msgspec.Struct]
-    answer: type[msgspec.Struct] | tuple[type[msgspec.Struct], ...]
-    handler: Handler
-    example: Mapping[str, Any] = {}
-    uploads: bool = False
-    file: type[msgspec.Struct] | None = None
 
 
 class Admin:
@@ -137,7 +114,7 @@ class Admin:
             *self._undelete_operations(),
             *self._erasure_operations(),
             *self._webhook_operations(),
-            *self._archive_operations(),
+            *archive_operations(self.archives),
         )
 
     def _clock_operations(self) -> tuple[Operation, ...]:
@@ -515,55 +492,6 @@ class Admin:
                 r.WebhookName,
                 wa.RemovedWebhook,
                 lambda path: webhooks.remove(path.name),
-                example,
-            ),
-        )
-
-    def _archive_operations(self) -> tuple[Operation, ...]:
-        archives, example = self.archives, {"name": "cold"}
-        return (
-            Operation(
-                "GET",
-                "archives",
-                "Lists archives, what they have written, and what waits for them.",
-                r.NoMembers,
-                aa.ArchiveList,
-                lambda _: archives.list_all(),
-            ),
-            Operation(
-                "POST",
-                "archives",
-                "Adds an archive: a place for the records of containers that name it, when these expire.",
-                r.AddArchive,
-                aa.AddedArchive,
-                archives.add,
-                {**example, "url": "s3://records/expired", "format": "parquet", "every": "5m"},
-            ),
-            Operation(
-                "POST",
-                "archives/flush",
-                "Writes what waits now for an archive, or for all, and answers when it is written.",
-                r.FlushArchives,
-                aa.FlushedArchives,
-                lambda body: archives.flush(body.name),
-                example,
-            ),
-            Operation(
-                "POST",
-                "archives/{name}/test",
-                "Writes a small file, `mayfly-test`.",
-                r.ArchiveName,
-                aa.TestedArchive,
-                lambda path: archives.test(path.name),
-                example,
-            ),
-            Operation(
-                "DELETE",
-                "archives/{name}",
-                "Removes an archive. Its files stay.",
-                r.RemoveArchive,
-                aa.RemovedArchive,
-                lambda path: archives.remove(path.name, path.discard),
                 example,
             ),
         )

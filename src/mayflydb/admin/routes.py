@@ -16,7 +16,8 @@ from mayflydb.admin.events import Follow
 from mayflydb.admin.export_records import RecordExport
 from mayflydb.admin.import_records import FORMS, JSON_LINES, RecordImport
 from mayflydb.admin.openapi import EVENT_STREAM, OCTETS, PEM, describe
-from mayflydb.admin.operations import Admin, Operation
+from mayflydb.admin.operation import Operation
+from mayflydb.admin.operations import Admin
 from mayflydb.admin.problems import CONTENT_TYPE, problem, problem_of
 from mayflydb.admin.requests import ExportPage, ImportFile
 from mayflydb.admin.snapshots import SnapshotControl

@@ -278,11 +278,6 @@ class ArchiveSettings(msgspec.Struct, frozen=True):
     s3_region: str
     s3_endpoint: str
 
-    @property
-    def endpoint(self) -> str:
-        """Return the address of the service of S3."""
-        return self.s3_endpoint or f"https://s3.{self.s3_region}.amazonaws.com"
-
 
 class LimitSettings(msgspec.Struct, frozen=True):
     """Limits of the clients of all protocols together. `..._bytes`, `bytes_in_flight`: in bytes."""

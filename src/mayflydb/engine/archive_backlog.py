@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from mayflydb.engine import archive_ledger
-from mayflydb.engine.archive_ledger import Progress, encode_progress, key_of, read_progress
+from mayflydb.engine.archive_ledger import ArchiveProgress, encode_progress, key_of, read_progress
 from mayflydb.engine.catalog import ROOT, Node, Nodes
 from mayflydb.engine.commands import Command, Draft, Mode
 from mayflydb.engine.left_versions import read_left
@@ -130,7 +130,7 @@ class ArchiveBacklog:
             parent = above.parent
         return Home(row, self._nodes.of(owner), tuple(reversed(names)), dropped=False)
 
-    async def progress(self, home: Home) -> Progress:
+    async def progress(self, home: Home) -> ArchiveProgress:
         """Return how far the versions of a container are archived."""
         return read_progress(await self._store.read(Get(home.ledger, b"", key_of(home.row.id))))
 
@@ -166,7 +166,7 @@ class ArchiveBacklog:
             # Numbers without versions, or with versions that wait for no archive, are passed over.
             end = row.seq if batch is None else batch.end
             is_empty = batch is None or not batch.versions
-            after = Progress(end if is_empty else progress.place, end, target)
+            after = ArchiveProgress(end if is_empty else progress.place, end, target)
             if await self._put(home, progress, after) and not is_empty:
                 return batch
         return None
@@ -176,7 +176,7 @@ class ArchiveBacklog:
         before = await self.progress(home)
         if before.place != batch.after:
             return False
-        done = await self._put(home, before, Progress(batch.end, batch.end, batch.target))
+        done = await self._put(home, before, ArchiveProgress(batch.end, batch.end, batch.target))
         if done and not home.dropped:
             while await forget_versions(self._store, self._nodes, home.row, self._time.horizon()):
                 pass
@@ -193,7 +193,7 @@ class ArchiveBacklog:
 
         await self._store.write(decide)
 
-    async def _put(self, home: Home, before: Progress, after: Progress) -> bool:
+    async def _put(self, home: Home, before: ArchiveProgress, after: ArchiveProgress) -> bool:
         """Store the progress of a container, unless it is another one by now: then return False."""
         now = await self._time.now()
         key = key_of(home.row.id)

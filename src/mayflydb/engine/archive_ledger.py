@@ -26,7 +26,7 @@ MOST_FORCED = 1_000_000
 """As many more, beyond which a write is refused that would purge an expired record to take its place."""
 
 
-class Progress(msgspec.Struct, frozen=True):
+class ArchiveProgress(msgspec.Struct, frozen=True):
     """The progress of one container's versions. `place`: the last one that is done.
 
     `end`: the last one of the file that is written, or was written, for the container named `target`; it is done when it is no
@@ -38,7 +38,7 @@ class Progress(msgspec.Struct, frozen=True):
     target: str = ""
 
 
-_decode = msgspec.json.Decoder(Progress).decode
+_decode = msgspec.json.Decoder(ArchiveProgress).decode
 encode_progress = msgspec.json.encode
 
 
@@ -47,9 +47,9 @@ def key_of(number: int) -> bytes:
     return number.to_bytes(8, "big")
 
 
-def read_progress(record: Record | None) -> Progress:
+def read_progress(record: Record | None) -> ArchiveProgress:
     """Return the progress that a record of the ledger has."""
-    return Progress() if record is None else _decode(record.value)
+    return ArchiveProgress() if record is None else _decode(record.value)
 
 
 def find_archive(name: str) -> Steps[int]:
@@ -68,12 +68,12 @@ def count_waiting(ledger: int, home: int) -> Steps[int]:
     return row.seq - read_progress((yield from ask(Get(ledger, b"", key_of(home))))).place
 
 
-def room_of(definition: Definition) -> Steps[int | None]:
-    """Return how many more records may be purged in a container; None: no archive limits it."""
+def room_of(definition: Definition, limit: int) -> Steps[int]:
+    """Return how many of up to `limit` records may be purged in a container before its archive has accepted more."""
     home, ledger = definition.retired, definition.ledger
     if definition.lifecycle.archive is None or home is None or ledger is None:
-        return None
-    return max(0, MOST_WAITING - (yield from count_waiting(ledger, home)))
+        return limit
+    return max(0, min(limit, MOST_WAITING - (yield from count_waiting(ledger, home))))
 
 
 def check_room(definition: Definition, home: int) -> Steps[None]:

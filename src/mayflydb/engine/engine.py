@@ -210,9 +210,8 @@ class Engine:
             store, nodes, lambda: self._write_instant(0), lease, reaper.locks, self._begin_build, self.accesses.note_all
         )
         self.dates = DateIndexes(store, nodes, reaper.invalidate, self._begin_build)
-        self.archive_backlog = ArchiveBacklog(store, nodes, time)
         self.undeletes = Undeletes(store, nodes, definitions, self.transact, self.now)
-        self.nodes = nodes
+        self.archive_backlog, self.nodes = ArchiveBacklog(store, nodes, time), nodes
         self.version_cache = reaper.version_cache
         self.version_cache.max_bytes = self.transaction_bytes.limit // 2
         self.locks = reaper.locks

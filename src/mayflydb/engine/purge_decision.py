@@ -77,10 +77,8 @@ def purge_due(
     node = nodes.of(row)
     if not _may_purge(node, request) or (rules is not None and node.rules != rules):
         return Outcome((), NOTHING)
-    if node.expires_by_record and (room := (yield from room_of(node.definition))) is not None:
-        if not room:
-            return Outcome((), SweepReply((), waits=True))
-        limit = min(limit, room)
+    if not (limit := (yield from room_of(node.definition, limit))):
+        return Outcome((), SweepReply((), waits=True))
     waits = schedule is not None and not request.overrides_pass(node.definition.schedule is not None)
     held = (yield from ask(HeldRecords(container, purging=True))) if shared else ()
     # Other nodes have locked more records than a purge can leave out.

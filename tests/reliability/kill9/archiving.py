@@ -16,8 +16,12 @@ TARGET = "cosmos:shop/sessions"
 
 def run(file: Path, root: Path) -> None:
     # Many small files: a kill meets each step.
-    archive_backlog.FILE_RECORDS = archive_writer.FILE_RECORDS = 7  # type: ignore[misc]
-    archive_writer.REST_SECONDS = 0.001  # type: ignore[misc]
+    for module, name, value in (
+        (archive_backlog, "FILE_RECORDS", 7),
+        (archive_writer, "FILE_RECORDS", 7),
+        (archive_writer, "REST_SECONDS", 0.001),
+    ):
+        setattr(module, name, value)
     with serve(file, port=0, mongo_port=-1, ydb_port=-1, clock="virtual", archive_dir=root) as server:
         shop = server.cosmos.client().create_database_if_not_exists("shop")
         sessions = shop.create_container_if_not_exists("sessions", PartitionKey("/p"), default_ttl=1)
