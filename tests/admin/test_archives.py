@@ -213,6 +213,24 @@ def test_a_full_disk_stops_nothing_and_loses_nothing(
     assert (state(site.http)["error"], state(site.http)["waiting"]) == (None, 0)
 
 
+def test_a_restored_snapshot_archives_anew_under_other_names(site: Site, place: Path) -> None:
+    add(site.http, place)
+    use(site.http)
+    site.server.clock.advance(seconds=150)
+    waiting = state(site.http)["waiting"]
+    site.server.snapshot()
+    site.http.post("archives/flush")
+    before = files_of(place)
+    site.server.restore()
+    # What waited then waits again, although the numbers are those that were done.
+    assert state(site.http)["waiting"] == waiting > 0
+    site.server.clock.advance(hours=2)
+    site.http.post("archives/flush")
+    after = files_of(place)
+    assert {name: after[name] for name in before} == before
+    check_rows(rows_of({name: content for name, content in after.items() if name not in before}))
+
+
 STEPS = ("before", "behind the file", "behind the place")
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from mayflydb.admin.archive_lines import ArchivedRecord, describe_version, encode_file
+from mayflydb.admin.archive_lines import describe_version, encode_file
 from mayflydb.admin.archive_names import CONTENT_TYPES, Format, file_name, parse_url
 from mayflydb.admin.archive_places import ArchiveSites, File, write_file
 from mayflydb.admin.own_threads import run_apart
@@ -35,9 +35,6 @@ REST_SECONDS: Final = 1.0
 
 LONGEST_WAIT_SECONDS: Final = 300
 """The longest wait after a file that was not accepted. Nothing is given up."""
-
-SLICE: Final = 16
-"""Records that are put into words in one turn of the event loop."""
 
 
 class Archive(msgspec.Struct, frozen=True):
@@ -163,6 +160,7 @@ class ArchiveWriter:
             archive = archives.get(backlog.archive or "")
             if self._is_due(home, backlog, archive):
                 due.setdefault(backlog.archive or "", []).append(home)
+            await asyncio.sleep(0)
         for name, homes in due.items():
             if name not in self._tasks and self.progress(name).next_at <= monotonic_us():
                 task = asyncio.create_task(self._write_due(homes), name=f"archive {name}")
@@ -182,8 +180,7 @@ class ArchiveWriter:
 
     async def _write_due(self, homes: Sequence[Home]) -> None:
         for home in homes:
-            backlog = await self._backlog.measure(home)
-            _, error = await self.write_waiting(home, backlog.waiting)
+            _, error = await self.write_waiting(home)
             if error:
                 break
             self._since.pop(home.row.id, None)
@@ -211,18 +208,23 @@ class ArchiveWriter:
                 await self._backlog.finish(home, batch)
             await self._backlog.clear(home)
 
-    async def write_waiting(self, home: Home, number: int) -> tuple[Written, str]:
-        """Write files until so many versions are done, or one file is not accepted: return the reason, or an empty text."""
+    async def write_waiting(self, home: Home, number: int | None = None) -> tuple[Written, str]:
+        """Write files of a container until so many versions are done (None: all that wait now), or one file is not accepted:
+        return the reason, or an empty text.
+        """
         written = Written()
-        place = (await self._backlog.progress(home)).place
         try:
-            while (await self._backlog.progress(home)).place < place + number:
+            end = await self._backlog.last(home) if number is None else await self._backlog.place(home) + number
+            while await self._backlog.place(home) < end:
                 batch = await self._backlog.next_batch(home, self.target_of(home))
                 if batch is None:
                     break
                 more, error = await self._write_batch(home, batch)
                 if error:
                     return written, error
+                # Everything was replaced meanwhile, as by a reset.
+                if not more.files and await self._backlog.place(home) == batch.after:
+                    break
                 written = written.plus(more)
             await self._backlog.clear(home)
         except MayflyError as failure:
@@ -237,7 +239,7 @@ class ArchiveWriter:
         progress = self.progress(batch.archive)
         async with progress.turn:
             # Another task may have written it meanwhile.
-            if (await self._backlog.progress(home)).place != batch.after:
+            if await self._backlog.place(home) != batch.after:
                 return Written(), ""
             node = await self._engine.node(SPACE, batch.archive)
             if node is None:
@@ -257,9 +259,9 @@ class ArchiveWriter:
 
     async def _encode_and_write(self, home: Home, archive: Archive, batch: Batch) -> str:
         container = self._targets.former_container(home.path[0], home.path[1], batch.target, home.owner)
-        records = await _describe(batch, container)
         try:
-            content = await run_apart(partial(encode_file, records, archive.format), "archive")
+            # Large documents would hold the event loop.
+            content = await run_apart(partial(_encode, batch, container, archive.format), "archive")
         except MayflyError as refusal:
             return str(refusal)
         lsns = batch.versions[0].until, batch.versions[-1].until
@@ -290,12 +292,8 @@ class ArchiveWriter:
         progress.error = error
 
 
-async def _describe(batch: Batch, container: ContainerTarget) -> list[ArchivedRecord]:
-    found: list[ArchivedRecord] = []
-    for start in range(0, len(batch.versions), SLICE):
-        found += [describe_version(version, container) for version in batch.versions[start : start + SLICE]]
-        await asyncio.sleep(0)
-    return found
+def _encode(batch: Batch, container: ContainerTarget, form: Format) -> bytes:
+    return encode_file([describe_version(version, container) for version in batch.versions], form)
 
 
 def archive_of(node: Node) -> Archive:

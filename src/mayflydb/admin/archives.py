@@ -123,7 +123,7 @@ class Archives:
         for home in await self._backlog.homes():
             backlog = await self._backlog.measure(home)
             if backlog.waiting and (name is None or backlog.archive == name):
-                found, failure = await self.writer.write_waiting(home, backlog.waiting)
+                found, failure = await self.writer.write_waiting(home)
                 written, error = written.plus(found), error or failure
         return {
             "now": formats.time(await self._engine.now()),

@@ -24,6 +24,7 @@ from mayflydb.model.order import Order, Position
 from mayflydb.store.interface import (
     CatalogRow,
     ChildRows,
+    Count,
     Decision,
     DropRow,
     FindRow,
@@ -134,18 +135,30 @@ class ArchiveBacklog:
         """Return how far the versions of a container are archived."""
         return read_progress(await self._store.read(Get(home.ledger, b"", key_of(home.row.id))))
 
+    async def place(self, home: Home) -> int:
+        """Return the number of the last version of a container that is done."""
+        return (await self.progress(home)).place
+
+    async def last(self, home: Home) -> int:
+        """Return the last number that a version of a container has."""
+        row = await self._store.read(LoadRow(home.row.id))
+        return 0 if row is None else row.seq
+
     async def measure(self, home: Home) -> Backlog:
         """Return what waits in a container."""
-        place = (await self.progress(home)).place
-        row = await self._store.read(LoadRow(home.row.id))
-        waiting = 0 if row is None else row.seq - place
+        place = await self.place(home)
+        waiting = max(0, await self.last(home) - place)
         if not waiting:
             self._settled[home.row.id] = place
             return Backlog(None, 0, False)
         first = await self._read(home.row.id, place, 1)
         own = None if home.dropped else home.owner.definition.lifecycle.archive
         archive = own if not first else _archive_of(first[0]) or own
-        return Backlog(archive, waiting, own is not None and waiting >= archive_ledger.MOST_WAITING)
+        is_full = own is not None and waiting >= archive_ledger.MOST_WAITING
+        # A restore or an unclean end of the store leaves out numbers by the thousand.
+        if waiting > PAGE:
+            waiting = min(waiting, (await self._store.read(Count(home.row.id))).records)
+        return Backlog(archive, waiting, is_full)
 
     # --- files -----------------------------------------------------------------------------------------------------------
 
@@ -159,12 +172,12 @@ class ArchiveBacklog:
             if progress.end > progress.place:
                 begun = await self._collect(home, progress.target, progress.place, progress.end)
                 return None if begun is None else msgspec.structs.replace(begun, is_repeated=True)
-            row = await self._store.read(LoadRow(home.row.id))
-            if row is None or row.seq == progress.place:
+            last = await self.last(home)
+            if last <= progress.place:
                 return None
             batch = await self._collect(home, target, progress.place, None)
             # Numbers without versions, or with versions that wait for no archive, are passed over.
-            end = row.seq if batch is None else batch.end
+            end = last if batch is None else batch.end
             is_empty = batch is None or not batch.versions
             after = ArchiveProgress(end if is_empty else progress.place, end, target)
             if await self._put(home, progress, after) and not is_empty:
