@@ -131,6 +131,17 @@ def test_a_dropped_container_takes_its_images_along(site: Site) -> None:
     assert site.run(site.engine.node_by_id(home)) is None
 
 
+def test_a_container_that_another_one_replaces_takes_its_images_along(site: Site) -> None:
+    replaced, other = container_of(site, DEFAULT, last_image=300), site.container("other")
+    site.write(create(b"a", b"v"), replaced)
+    site.pass_seconds(100)
+    purge(site)
+    home = node(site, replaced).definition.retired
+    assert home is not None
+    site.run(site.engine.definitions.move(other, site.home, "kept", replacing=replaced))
+    assert site.run(site.engine.node_by_id(home)) is None
+
+
 def test_a_purge_record_by_record_is_the_same_purge(site: Site) -> None:
     """Events, order and rules do not depend on images."""
     rules = (DEFAULT, index_rule(50, SLOT, True), column_rule(70, SLOT + 1, True))
