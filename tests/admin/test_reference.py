@@ -20,6 +20,7 @@ from starlette.routing import Route
 
 from mayflydb.admin import webhooks
 from mayflydb.admin.answers import LoginLink, Problem
+from mayflydb.admin.archive_places import ArchiveSites, S3Site
 from mayflydb.admin.events import Follow
 from mayflydb.admin.openapi import OTHERS, answers_of, describe
 from mayflydb.admin.operations import Admin
@@ -110,6 +111,11 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "POST /_mayfly/webhooks/{name}/test": ({},),
     "POST /_mayfly/webhooks/{name}/retry": ({},),
     "DELETE /_mayfly/webhooks/{name}": ("",),
+    "GET /_mayfly/archives": ("",),
+    "POST /_mayfly/archives": ({"name": "other", "url": "s3://records/expired"},),
+    "POST /_mayfly/archives/flush": ({},),
+    "POST /_mayfly/archives/{name}/test": ({},),
+    "DELETE /_mayfly/archives/{name}": ("",),
     "GET /_mayfly/live": ("",),
     "GET /_mayfly/ready": ("",),
     "GET /_mayfly/info": ("",),
@@ -184,7 +190,7 @@ def admin() -> Admin:
     made = Admin.__new__(Admin)
     made.applier = made.exports = made.imports = made.clock = made.maintenance = made.reports = made.pausing = (
         made.lifecycles
-    ) = made.undeleting = made.webhooks = made.erasure = made.snapshots = made.holds = MagicMock()
+    ) = made.undeleting = made.webhooks = made.archives = made.erasure = made.snapshots = made.holds = MagicMock()
     return made
 
 
@@ -307,7 +313,10 @@ def test_each_reference_in_the_description_leads_somewhere() -> None:
     assert set(components["schemas"]) == {reference.split("/")[-1] for reference in found if "/schemas/" in reference}
 
 
-def test_the_examples_of_the_description_are_answered(world: Http) -> None:
+def test_the_examples_of_the_description_are_answered(
+    world: Http, server: RunningServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    allow_archives(server, tmp_path, monkeypatch)
     document = world.get("openapi.json")
     assert document["openapi"] == "3.1.0"
     # In an order in which each one finds its records: what moves the clock and what deletes comes last.
@@ -372,12 +381,15 @@ def world(server: RunningServer, http: Http, sessions: ContainerProxy) -> Iterat
         server.release_hold(each["name"], why="the test is over", by="Ada")
 
 
-@pytest.mark.parametrize("name", CALLS)
-def test_the_page_has_the_members_of_each_answer(
-    name: str, world: Http, server: RunningServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    method, _, path = name.partition(" /_mayfly/")
-    found: set[str] = set()
+def allow_archives(server: RunningServer, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let archives be in a directory, and in an S3 that does not answer."""
+    sites = ArchiveSites(directory, S3Site("http://127.0.0.1:9", "us-east-1", directory / "credentials"))
+    for part in (server._admin.archives, server._admin.archives.writer):
+        monkeypatch.setattr(part, "_sites", sites)
+
+
+def prepare(name: str, world: Http, server: RunningServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Make what a call is about."""
     for before, body in PREPARATIONS.get(name, ()):
         world.post(before, **body)
     if "snapshots" in name:
@@ -390,10 +402,22 @@ def test_the_page_has_the_members_of_each_answer(
     if "webhooks" in name:
         monkeypatch.setattr(webhooks, "ATTEMPTS", 1)
         world.post("webhooks", name="monday", url="http://localhost:1/refused")
+    if "archives" in name:
+        allow_archives(server, tmp_path, monkeypatch)
+        world.post("archives", name="monday", url=f"file://{tmp_path}/monday")
     if name == "GET /_mayfly/webhooks":
         world.post("clock/advance", seconds=60)
         while not world.get("webhooks")["webhooks"][0]["dead_letters"]:
             pass
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_page_has_the_members_of_each_answer(
+    name: str, world: Http, server: RunningServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    method, _, path = name.partition(" /_mayfly/")
+    found: set[str] = set()
+    prepare(name, world, server, monkeypatch, tmp_path)
     clock = server._admin.engine.time.clock
     if name in JUMPED and isinstance(clock, SystemClock):
         clock._wall = lambda: wall_us() + DAY

@@ -85,7 +85,7 @@ def test_the_last_image_of_an_expired_record_is_the_record(site: Site, how: str,
         site.write(create(b"a", b"second"), container)
     (event,) = events(site, container)
     found = site.run(find_version(site.engine.store, node(site, container), (before.partition, b"a"), event.lsn))
-    assert found == RetiredVersion(before, "expired", site.now, event.lsn)
+    assert found == RetiredVersion(before, "expired", site.now, event.lsn, None, 1)
     assert event.version == before.lsn
 
 
@@ -128,6 +128,17 @@ def test_a_dropped_container_takes_its_images_along(site: Site) -> None:
     home = node(site, container).definition.retired
     assert home is not None
     site.run(site.engine.definitions.drop(container))
+    assert site.run(site.engine.node_by_id(home)) is None
+
+
+def test_a_container_that_another_one_replaces_takes_its_images_along(site: Site) -> None:
+    replaced, other = container_of(site, DEFAULT, last_image=300), site.container("other")
+    site.write(create(b"a", b"v"), replaced)
+    site.pass_seconds(100)
+    purge(site)
+    home = node(site, replaced).definition.retired
+    assert home is not None
+    site.run(site.engine.definitions.move(other, site.home, "kept", replacing=replaced))
     assert site.run(site.engine.node_by_id(home)) is None
 
 

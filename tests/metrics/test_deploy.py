@@ -33,7 +33,7 @@ def test_they_name_what_is_measured(http: Http, sessions: ContainerProxy) -> Non
     for name, given in re.findall(r"^(\w+)(?:{(.*)})? \S+$", text, re.MULTILINE):
         labels.setdefault(name, set()).update(re.findall(r'(\w+)="', given))
     asked = expressions()
-    assert len(asked) == 17 + 10
+    assert len(asked) == 17 + 11
     for title, expression in asked.items():
         assert expression.count("(") == expression.count(")"), title
         for name in ASKED.findall(expression):

@@ -169,6 +169,7 @@ def test_a_sample_without_help_is_refused_by_its_name(monkeypatch: pytest.Monkey
         "_purge_delays",
         "_disk",
         "_webhooks",
+        "_archives",
         "_queries",
         "_loop",
         "_containers",

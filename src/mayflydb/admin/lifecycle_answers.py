@@ -19,7 +19,7 @@ class CascadeSettings(Answer, frozen=True):
 
 
 class LifecycleSettings(Answer, frozen=True):
-    """The lifecycle settings of one container. `guard` null: the limits of the server. The others: seconds.
+    """The lifecycle settings of one container. `guard` null: the limits of the server. Times: seconds.
 
     `history_since`: the first instant as of which the container can be read; null: none.
     """
@@ -31,6 +31,7 @@ class LifecycleSettings(Answer, frozen=True):
     last_image: Count
     history: Count
     history_since: Time | None
+    archive: str | None
     cascade: list[CascadeSettings]
 
 
@@ -52,6 +53,7 @@ class ChangedLifecycle(Answer, frozen=True):
     last_image: Count
     history: Count
     history_since: Time | None
+    archive: str | None
     cascade: list[CascadeSettings]
 
 

@@ -91,6 +91,7 @@ class Lifecycles:
             "last_image": settings.last_image,
             "history": settings.history,
             "history_since": formats.time_or_none(self._engine.pasts.find_first_known(container.node)),
+            "archive": settings.archive,
             "cascade": [await self._describe_cascade(container, each) for each in settings.cascade],
         }
 

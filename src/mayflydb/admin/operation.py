@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
-Handler = Callable[[Any], Awaitable[dict[str, Any]]]
+Handler: TypeAlias = Callable[[Any], Awaitable[dict[str, Any]]]
 
 CONTAINER: Final = "cosmos:shop/sessions"
 """The container of examples."""

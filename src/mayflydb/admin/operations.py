@@ -14,6 +14,9 @@ from mayflydb.admin import lifecycle_answers as la
 from mayflydb.admin import requests as r
 from mayflydb.admin import webhook_answers as wa
 from mayflydb.admin.apply import Applier
+from mayflydb.admin.archive_operations import archive_operations
+from mayflydb.admin.archive_places import NOWHERE, ArchiveSites
+from mayflydb.admin.archives import Archives
 from mayflydb.admin.clock_control import ClockControl
 from mayflydb.admin.erasure import ErasureReports
 from mayflydb.admin.events import EventStreams
@@ -64,7 +67,7 @@ class Admin:
 
     `spaces`: one for each front end. `shared`: other nodes use the same database. `info`: returns version and addresses, by the
     address that the client used. `ca_pem`: returns the certificate authority's certificate. `host_clock`: builds a clock that
-    believes the host's. `wires`: callers of the front ends.
+    believes the host's. `wires`: callers of the front ends. `archive_sites`: the places that archives may have.
     """
 
     def __init__(
@@ -77,6 +80,7 @@ class Admin:
         ca_pem: Callable[[], Awaitable[bytes]],
         host_clock: Callable[[], SystemClock],
         wires: Wires,
+        archive_sites: ArchiveSites = NOWHERE,
     ) -> None:
         self.engine = engine
         self.targets = TargetResolver(engine, spaces)
@@ -94,6 +98,7 @@ class Admin:
         self.lifecycles = Lifecycles(engine, self.targets)
         self.webhooks = Webhooks(engine, self.targets, self.events, os.urandom)
         self.holds = HoldControl(engine, self.targets)
+        self.archives = Archives(engine, self.targets, archive_sites, os.urandom)
         self.undeleting = Undeleting(engine, self.targets)
         self.erasure = ErasureReports(engine, self.targets)
         self.snapshots = SnapshotControl(engine, self.clock, self.events.note)
@@ -117,6 +122,7 @@ class Admin:
             *self._erasure_operations(),
             *self._webhook_operations(),
             *hold_operations(self.holds),
+            *archive_operations(self.archives),
         )
 
     def _clock_operations(self) -> tuple[Operation, ...]:

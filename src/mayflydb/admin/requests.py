@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from mayflydb.admin.archive_names import Format
 from mayflydb.engine.clock_mover import SweepMode
 from mayflydb.engine.proposals import Change
 from mayflydb.expiry.guard import GuardLimits
@@ -225,6 +226,11 @@ class SetLifecycle(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ),
     ] = UNSET
 
+    archive: Annotated[
+        str | UnsetType | None,
+        Meta(description="The name of the archive that gets records when they expire; null: they are not archived."),
+    ] = UNSET
+
     cascade: Annotated[
         tuple[CascadeTo, ...] | UnsetType,
         Meta(
@@ -238,6 +244,7 @@ class SetLifecycle(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         spans = {"grace": self.grace, "touch": self.touch, "last_image": self.last_image, "history": self.history}
         return {
             "guard": self.guard,
+            "archive": self.archive,
             **{name: UNSET if given is UNSET else whole_seconds(given) for name, given in spans.items()},
         }
 
@@ -310,6 +317,54 @@ class WebhookName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A webhook."""
 
     name: Annotated[str, Meta(description="The name of a webhook.")]
+
+
+class AddArchive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A new archive."""
+
+    name: Annotated[
+        str, Meta(description="Its name: letters, digits, `-`, `_` and `.`.", pattern=r"^[A-Za-z0-9_.-]{1,64}$")
+    ]
+    url: Annotated[
+        str,
+        Meta(
+            description="The place of its files: `file:///DIRECTORY`, below `--archive-dir`, or `s3://BUCKET/PREFIX`."
+        ),
+    ]
+    format: Annotated[
+        Format, Meta(description="The form of its files: JSON Lines, plain or compressed, or Parquet.")
+    ] = "jsonl"
+    every: Annotated[
+        str, Meta(description="The time after which a record that waits is written at the latest. Whole seconds.")
+    ] = "1m"
+
+    def seconds(self) -> int:
+        return whole_seconds(self.every)
+
+    def __post_init__(self) -> None:
+        if self.name == "off":
+            raise ValueError("`off` is no name of an archive")
+
+
+class ArchiveName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An archive."""
+
+    name: Annotated[str, Meta(description="The name of an archive.")]
+
+
+class RemoveArchive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An archive."""
+
+    name: Annotated[str, Meta(description="The name of an archive.")]
+    discard: Annotated[bool, Meta(description="True: records that wait for it are let go without being archived.")] = (
+        False
+    )
+
+
+class FlushArchives(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One archive, or all."""
+
+    name: Annotated[str | None, Meta(description="The name of an archive; without it all.")] = None
 
 
 class Confirm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

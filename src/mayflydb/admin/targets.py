@@ -185,6 +185,10 @@ class TargetResolver:
         """Return the target of a database or container, there or not, by its names, not encoded."""
         return target_of(self._spaces[space], *names)
 
+    def former_container(self, space: str, database: str, target: str, node: Node) -> ContainerTarget:
+        """Return a container by what is known of it, whether it is there under that name or not."""
+        return ContainerTarget(target, database, node, self._spaces[space])
+
     def first_database(self, space: str) -> str:
         """Return the path of the first served database of a front end whose names are paths."""
         return (self._spaces[space].databases or ("",))[0]

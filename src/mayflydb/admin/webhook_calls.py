@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import http.client
 import ssl
-import threading
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
+
+from mayflydb.admin.own_threads import run_apart
 
 TIMEOUT_SECONDS: Final = 10.0
 """The longest wait for a connection, and for each part of an answer."""
@@ -19,25 +19,8 @@ ANSWER_BYTES: Final = 1024
 
 
 async def send(url: str, headers: Mapping[str, str], body: bytes) -> str:
-    """Post a message on a thread of its own. The answer is that of `post`.
-
-    A thread of the loop's pool would keep others from it for as long as the receiver is silent, and the process from its end.
-    """
-    loop = asyncio.get_running_loop()
-    answered: asyncio.Future[str] = loop.create_future()
-
-    def end(error: str) -> None:
-        if not answered.done():
-            answered.set_result(error)
-
-    def work() -> None:
-        error = post(url, headers, body)
-        # The loop may have been closed meanwhile.
-        with contextlib.suppress(RuntimeError):
-            loop.call_soon_threadsafe(end, error)
-
-    threading.Thread(target=work, daemon=True, name="webhook").start()
-    return await answered
+    """Post a message on a thread of its own. The answer is that of `post`."""
+    return await run_apart(partial(post, url, headers, body), "webhook")
 
 
 def post(url: str, headers: Mapping[str, str], body: bytes) -> str:

@@ -77,6 +77,11 @@ def _cascades(ctx: click.Context, parameter: click.Parameter, value: tuple[str, 
     help="Keep every version for so long after its end, so that reads as of an earlier instant find it, as in 7d. 0s: keep none.",
 )
 @click.option(
+    "--archive",
+    metavar="NAME|off",
+    help="Put records into this archive when they expire; `mayfly archives add` makes one. off: they are not archived.",
+)
+@click.option(
     "--cascade",
     metavar="TARGET=PATH|off",
     multiple=True,
@@ -87,7 +92,8 @@ def _cascades(ctx: click.Context, parameter: click.Parameter, value: tuple[str, 
 @click.pass_context
 def set_(ctx: click.Context, /, target: str, **given: object) -> None:
     """Change lifecycle settings of TARGET. Settings that are not named stay."""
-    wanted = {name: None if value == "server" else value for name, value in given.items() if value is not None}
+    nulls = {"guard": "server", "archive": "off"}
+    wanted = {name: None if value == nulls.get(name) else value for name, value in given.items() if value is not None}
     if not wanted:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
         raise click.UsageError(f"an option is needed, of {options}", ctx)

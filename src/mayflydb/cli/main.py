@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "undelete": ("mayflydb.cli.undelete", "undelete"),
     "erasure": ("mayflydb.cli.erasure", "erasure"),
     "hold": ("mayflydb.cli.hold", "hold"),
+    "archives": ("mayflydb.cli.archives", "archives"),
     "webhooks": ("mayflydb.cli.webhooks", "webhooks"),
     "reset": ("mayflydb.cli.reset", "reset"),
     "apply": ("mayflydb.cli.apply", "apply"),

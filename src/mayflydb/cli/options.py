@@ -22,6 +22,7 @@ GROUPS = {
     "tls": "Server",
     "queries": "Queries",
     "ttl": "Expiry",
+    "archive": "Archives",
     "cosmos": "Azure Cosmos DB",
     "mongo": "MongoDB",
     "ydb": "YDB",

@@ -18,6 +18,7 @@ from mayflydb.config.emulators import DropIn, read_drop_in, read_settings
 from mayflydb.config.row import RawValue, Row
 from mayflydb.config.settings import (
     Administrator,
+    ArchiveSettings,
     ClockSettings,
     CosmosSettings,
     LimitSettings,
@@ -74,6 +75,7 @@ _SECTIONS = {
     "cosmos": CosmosSettings,
     "tls": TlsSettings,
     "ttl": TtlSettings,
+    "archive": ArchiveSettings,
     "mongo": MongoSettings,
     "ydb": YdbSettings,
     "limits": LimitSettings,

@@ -269,6 +269,18 @@ class TtlSettings(msgspec.Struct, frozen=True):
     sample_accesses: int
 
 
+class ArchiveSettings(msgspec.Struct, frozen=True):
+    """The places that archives may have. `dir`: a directory of the server; None: none. `s3_credentials_file` None: no S3.
+
+    `s3_endpoint`: the address of the service; empty: that of AWS in the region.
+    """
+
+    dir: Path | None
+    s3_credentials_file: Path | None
+    s3_region: str
+    s3_endpoint: str
+
+
 class LimitSettings(msgspec.Struct, frozen=True):
     """Limits of the clients of all protocols together. `..._bytes`, `bytes_in_flight`: in bytes."""
 
@@ -289,6 +301,7 @@ class Settings(msgspec.Struct, frozen=True):
     cosmos: CosmosSettings
     tls: TlsSettings
     ttl: TtlSettings
+    archive: ArchiveSettings
     mongo: MongoSettings
     ydb: YdbSettings
     limits: LimitSettings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mayflydb.config.archive_rows import ARCHIVE_ROWS
 from mayflydb.config.cosmos_rows import COSMOS_ROWS
 from mayflydb.config.emulators import DROP_IN_ROW
 from mayflydb.config.limit_rows import LIMIT_ROWS
@@ -19,6 +20,7 @@ TABLE: tuple[Row, ...] = (
     DROP_IN_ROW,
     *STORAGE_ROWS,
     *TTL_ROWS,
+    *ARCHIVE_ROWS,
     *COSMOS_ROWS,
     *MONGO_ROWS,
     *YDB_ROWS,

@@ -252,7 +252,7 @@ def optional_host(value: Any) -> Advertised | None:
 
 
 def optional_path(value: Any) -> Path | None:
-    return None if value == "" else Path(text(value)).expanduser().absolute()
+    return None if value == "" else Path(value if isinstance(value, Path) else text(value)).expanduser().absolute()
 
 
 def optional_collector(value: Any) -> str:
@@ -263,6 +263,14 @@ def optional_collector(value: Any) -> str:
     if url.scheme not in ("http", "https") or not url.hostname or "@" in url.netloc:
         raise ValueError("http://HOST:PORT or https://HOST:PORT is needed, without a user")
     return str(value)
+
+
+def region(value: Any) -> str:
+    """The name of a region of S3."""
+    name = text(value)
+    if not re.fullmatch(r"[a-z0-9-]{1,40}", name):
+        raise ValueError(f"{name[:60]!r} is no region: lower-case letters, digits and hyphens")
+    return name
 
 
 def ratio(value: Any) -> float:

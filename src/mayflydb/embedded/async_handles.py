@@ -143,7 +143,7 @@ class AsyncAdminHandle:
         return await self._controls.ask("POST", "purge", target=target)
 
     async def set_lifecycle(self, target: str, **settings: Any) -> dict[str, Any]:
-        """Change lifecycle settings of a container: `grace`, `history`, such as `7d`; `guard`, as the admin API has it."""
+        """Change lifecycle settings of a container: `grace`, `history`, such as `7d`; others as the admin API has them."""
         return await self._controls.ask("POST", "lifecycle", target=target, **settings)
 
     async def undelete(self, target: str, id: str | None = None, pk: Any = NOT_GIVEN, **selection: Any) -> int:
@@ -188,6 +188,17 @@ class AsyncAdminHandle:
         `more`: the admin API's `target`, `causes` and `secret`.
         """
         return await self._controls.ask("POST", "webhooks", name=name, url=url, **more)
+
+    async def add_archive(self, name: str, url: str, **more: Any) -> dict[str, Any]:
+        """Add a place for records that expire: `file:///directory` or `s3://bucket/prefix`. `set_lifecycle` puts them there.
+
+        `more`: the admin API's `format` and `every`.
+        """
+        return await self._controls.ask("POST", "archives", name=name, url=url, **more)
+
+    async def flush_archives(self, name: str | None = None) -> dict[str, Any]:
+        """Write what waits for an archive, or for all, and return the numbers of `files` and `records`."""
+        return await self._controls.ask("POST", "archives/flush", name=name)
 
     async def stats(self) -> dict[str, Any]:
         """Return counts of records, in all and by target."""

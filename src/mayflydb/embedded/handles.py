@@ -170,7 +170,7 @@ class AdminHandle:
         return self._controls.ask("POST", "purge", target=target)
 
     def set_lifecycle(self, target: str, **settings: Any) -> dict[str, Any]:
-        """Change lifecycle settings of a container: `grace`, `history`, such as `7d`; `guard`, as the admin API has it."""
+        """Change lifecycle settings of a container: `grace`, `history`, such as `7d`; others as the admin API has them."""
         return self._controls.ask("POST", "lifecycle", target=target, **settings)
 
     def undelete(self, target: str, id: str | None = None, pk: Any = NOT_GIVEN, **selection: Any) -> int:
@@ -215,6 +215,17 @@ class AdminHandle:
         `more`: the admin API's `target`, `causes` and `secret`.
         """
         return self._controls.ask("POST", "webhooks", name=name, url=url, **more)
+
+    def add_archive(self, name: str, url: str, **more: Any) -> dict[str, Any]:
+        """Add a place for records that expire: `file:///directory` or `s3://bucket/prefix`. `set_lifecycle` puts them there.
+
+        `more`: the admin API's `format` and `every`.
+        """
+        return self._controls.ask("POST", "archives", name=name, url=url, **more)
+
+    def flush_archives(self, name: str | None = None) -> dict[str, Any]:
+        """Write what waits for an archive, or for all, and return the numbers of `files` and `records`."""
+        return self._controls.ask("POST", "archives/flush", name=name)
 
     def stats(self) -> dict[str, Any]:
         """Return counts of records, in all and by target."""

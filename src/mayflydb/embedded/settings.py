@@ -59,7 +59,9 @@ def settings_without_ports(place: str | Path, keywords: Mapping[str, Any]) -> Se
 
 def _is_of_databases(row: Row) -> bool:
     section = row.key.partition(".")[0]
-    return row.key != "storage.url" and (section in ("storage", "queries", "clock", "ttl") or row.key in _WITHOUT_PORTS)
+    return row.key != "storage.url" and (
+        section in ("archive", "storage", "queries", "clock", "ttl") or row.key in _WITHOUT_PORTS
+    )
 
 
 def _collect_raw(keywords: Mapping[str, Any], has_effect: Callable[[Row], bool]) -> dict[str, RawValue]:

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Generator, Mapping, Sequence, Set
 from typing import Any, Final
 
+from mayflydb.engine.archive_ledger import room_of
 from mayflydb.engine.catalog import Node, Nodes
 from mayflydb.engine.references import References
 from mayflydb.engine.transactions import WriteTransaction
@@ -76,6 +77,9 @@ class ChildRemoval:
         index = next((each for each in child.definition.indexes if each.number == cascade.index), None)
         refer = self._references.get(cascade.space)
         if refer is None or index is None or index.state != "ready" or not self._may_remove(child):
+            return False
+        # An archive of the children that accepts no more keeps their record, too.
+        if not (yield from room_of(child.definition, 1)):
             return False
         children = refer().find_children(parent, record, child, index)
         if children is None:

@@ -108,7 +108,7 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     `undelete`: the undelete that is under way, during which nothing is purged. `retired`: the container of the versions that are
     kept after they have ended; None: there never was one. `past`: the earlier states that can be read; None: none can. `holds`:
     the legal holds, released ones until what they preserved is removed. `preserved`: the container of what they preserved; None:
-    there never was a hold.
+    there never was a hold. `ledger`: the container that has the progress of its archive.
     """
 
     body: Mapping[str, Any]
@@ -135,6 +135,7 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     holds: tuple[LegalHold, ...] = ()
     preserved: int | None = None
     past: Past | None = None
+    ledger: int | None = None
 
 
 class Node(msgspec.Struct, frozen=True):

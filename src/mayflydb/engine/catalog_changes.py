@@ -6,6 +6,7 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 from mayflydb.engine.catalog import ROOT, Definition, Node, Nodes, is_of_companions, row_of
+from mayflydb.engine.left_versions import leave_versions
 from mayflydb.engine.reads import Steps
 from mayflydb.model.errors import Held
 from mayflydb.model.hints import Hint
@@ -50,8 +51,19 @@ class CatalogTransaction:
         """Remove a node, all nodes below it, and their companions. Held if one of them is under a hold."""
         gone = yield from below(id)
         yield from check_not_held(self._nodes, gone)
-        # Children come before their parents, so that no row is ever without the row above it.
-        self.changes += map(DropRow, [*gone, *(yield from companions_of(gone))])
+        self.changes += (yield from drop_rows(self._nodes, gone))[1]
+
+
+def drop_rows(nodes: Nodes, gone: Sequence[int]) -> Steps[tuple[list[int], list[Change]]]:
+    """Return the ids of rows that are dropped together with their companions, and the changes.
+
+    Expired versions that wait for an archive stay.
+    """
+    left = yield from leave_versions(nodes, gone)
+    stay = {change.row.id for change in left}
+    ids = [*gone, *[id for id in (yield from companions_of(gone)) if id not in stay]]
+    # Children come before their parents, so that no row is ever without the row above it.
+    return ids, [*map(DropRow, ids), *left]
 
 
 def open_container(path: Sequence[str], now: Instant, changes: list[Change]) -> Generator[Any, Any, int]:

@@ -19,7 +19,7 @@ from mayflydb.engine.catalog import (
     row_of,
     with_rules_remembered,
 )
-from mayflydb.engine.catalog_changes import CatalogTransaction, below, check_not_held, companions_of
+from mayflydb.engine.catalog_changes import CatalogTransaction, below, check_not_held, drop_rows
 from mayflydb.engine.ordered_histories import NoteOf, begin_history, build_note, is_ordered, keep_histories
 from mayflydb.engine.reads import Steps
 from mayflydb.engine.retired_versions import change_lifecycle
@@ -34,7 +34,6 @@ from mayflydb.store.interface import (
     Change,
     ChildRows,
     Decision,
-    DropRow,
     FindRow,
     LoadRow,
     NewId,
@@ -204,8 +203,9 @@ class Definitions:
                     line = yield from build_note(before, note_of(before), now, {})
                     node = yield from _with_former_name(before, node, line.version.lsn)
                     notes = (*notes, line)
+            gone, drops = yield from drop_rows(self._nodes, gone)
             # Changes apply in order: the drop frees the name that the put takes.
-            return Outcome((*notes, *map(DropRow, gone), PutRow(row_of(node))), (node, gone))
+            return Outcome((*notes, *drops, PutRow(row_of(node))), (node, gone))
 
         node, gone = (await self._store.write(decide)).reply
         for each in (id, *gone):
@@ -239,8 +239,8 @@ class Definitions:
             notes: tuple[Change, ...] = ()
             if note_of is not None:
                 notes = yield from keep_histories(self._nodes, gone, note_of, now)
-            gone += yield from companions_of(gone)
-            return Outcome((*notes, *map(DropRow, gone)), gone)
+            gone, drops = yield from drop_rows(self._nodes, gone)
+            return Outcome((*notes, *drops), gone)
 
         # Each by itself: what this process knows of the containers below goes with them.
         for each in (await self._store.write(decide)).reply:

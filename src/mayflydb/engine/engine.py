@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from mayflydb.clock import monotonic_us
 from mayflydb.engine.access_log import AccessLog, Observer, Observers
 from mayflydb.engine.accesses import Accesses
+from mayflydb.engine.archive_backlog import ArchiveBacklog
 from mayflydb.engine.budgets import Budgets
 from mayflydb.engine.catalog import OWNER_MISSING, Node, Nodes
 from mayflydb.engine.commands import Command, Step, Written
@@ -160,6 +161,7 @@ class Engine:
         self.dates = DateIndexes(store, nodes, reaper.invalidate, self._begin_build)
         self.undeletes = Undeletes(store, nodes, definitions, self.transact, self.now)
         self.holds = LegalHolds(store, nodes, self.now, reaper.notifier.notify)
+        self.archive_backlog = ArchiveBacklog(store, nodes, time)
         self.version_cache = reaper.version_cache
         self.version_cache.max_bytes = self.transaction_bytes.limit // 2
         self.pasts = Pasts(store, self.version_cache.wait_for_writes, lambda: time.latest)
@@ -354,6 +356,7 @@ class Engine:
     def _forget_content(self) -> None:
         self.epoch += 1
         self.accesses.ages.forget()
+        self.archive_backlog.forget()
         self.nodes.forget()
         self.version_cache.reset()
         self.pasts.forget()

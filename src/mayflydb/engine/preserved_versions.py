@@ -11,13 +11,14 @@ from typing import Any, Final
 
 import msgspec
 
+from mayflydb.engine.archive_ledger import key_of
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.hold_filters import NO_MATCHES, ContainerFilters, HoldFilters, Matches
 from mayflydb.engine.retired_versions import (
+    Bequest,
     RetiredVersion,
     decode_version,
     encode_version,
-    key_of,
     retention_of,
     retire,
 )
@@ -141,7 +142,11 @@ class Keeper:
             changes.append(Put(self._preserved, stored, True, ()))
         # The image of an expiry goes with its event, but an earlier state has the version as it was.
         kept = self._lifecycle.history if matches.holds else retention_of(self._lifecycle, version.end)
-        if self._retired is not None and kept:
+        archive = self._lifecycle.archive
+        if archive is not None and event is not None and not matches.holds:
+            bequest = Bequest(archive, event.cause, event.rule_version, event.deadline)
+            version = msgspec.structs.replace(version, bequest=bequest)
+        if self._retired is not None and (kept or version.bequest is not None):
             changes.append((yield from retire(self._retired, version)))
         return changes
 
@@ -157,8 +162,11 @@ def remove_preserved(
     lsn, _ = yield from ask(Allocate(container.id, seq=False))
     changes: list[Change] = [Delete(home, stored, event_of(preserved, container.id, preserved.cause, now, lsn))]
     retired = container.definition.retired
-    # Earlier states have it already, as it ended.
-    if retired is not None and lifecycle.last_image and not lifecycle.history:
-        image = msgspec.structs.replace(preserved.version, ended=now, until=lsn)
+    cause, archive = preserved.cause, lifecycle.archive
+    bequest = None if archive is None else Bequest(archive, cause.cause, cause.rule_version, int(cause.deadline))
+    if retired is not None and (lifecycle.last_image or bequest is not None):
+        # For earlier states it ended when it left its container.
+        ended = preserved.version.ended if lifecycle.history else now
+        image = msgspec.structs.replace(preserved.version, ended=ended, until=lsn, bequest=bequest)
         changes.append((yield from retire(retired, image)))
     return changes

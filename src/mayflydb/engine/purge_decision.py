@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from mayflydb.engine.archive_ledger import room_of
 from mayflydb.engine.catalog import Node, Nodes
 from mayflydb.engine.expiry_counts import path_place
 from mayflydb.engine.locks import Spared
@@ -39,12 +40,14 @@ from mayflydb.store.interface import (
 
 class SweepReply(msgspec.Struct, frozen=True):
     """The reply of a sweep. `ends`: of each purge, its earliest deadline with its grace. `purged`: the result of each purge;
-    None: the store tells it. `children`: the number of removed children, by container.
+    None: the store tells it. `children`: the number of removed children, by container. `waits`: the container's archive must
+    accept what was purged before.
     """
 
     ends: tuple[Instant, ...]
     purged: tuple[Purged, ...] | None = None
     children: Mapping[int, int] = {}
+    waits: bool = False
 
 
 NOTHING: Final = SweepReply(())
@@ -78,6 +81,8 @@ def purge_due(
     node = nodes.of(row)
     if not _may_purge(nodes, node, request) or (rules is not None and node.rules != rules):
         return Outcome((), NOTHING)
+    if not (limit := (yield from room_of(node.definition, limit))):
+        return Outcome((), SweepReply((), waits=True))
     waits = schedule is not None and not request.overrides_pass(node.definition.schedule is not None)
     held = (yield from ask(HeldRecords(container, purging=True))) if shared else ()
     # Other nodes have locked more records than a purge can leave out.

@@ -123,6 +123,10 @@ class Reaper:
         """Take the references between the records of each front end, by space."""
         self._sweeper.references.update(spaces)
 
+    def let_archives_accept(self, make_room: Callable[[int], Awaitable[bool]]) -> None:
+        """Have the archive of a container accept what waits where a purge on demand meets its limit."""
+        self._sweeper.make_room = make_room
+
     # --- news ------------------------------------------------------------------------------------------------------
 
     def notice(self, container: int, ahead: Upcoming, own: Schedule | None = None) -> None:
@@ -157,6 +161,7 @@ class Reaper:
     def _forget(self, container: int) -> None:
         """Drop what this process has counted of a container that is gone."""
         self._sweeper.purge_counts.pop(container, None)
+        self._sweeper.waiting.discard(container)
         self._billing.forget_container(container)
         self._monitor.forget_container(container)
         self._nodes.forget_container(container)

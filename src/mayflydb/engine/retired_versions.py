@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from mayflydb.engine.archive_ledger import find_archive, key_of, read_progress
 from mayflydb.engine.catalog import NODE_MISSING, ROOT, Definition, Node, Nodes, row_of, with_rules_remembered
 from mayflydb.engine.catalog_changes import open_container
 from mayflydb.expiry.lifecycle import Lifecycle
@@ -66,13 +67,28 @@ ENDS: Final[tuple[tuple[DuePath, End, Span], ...]] = (
 """The due paths that order versions by their ends, an end on each path, and the span from the end to the value on the path."""
 
 
+class Bequest(msgspec.Struct, frozen=True):
+    """The archive that a version waits for, and the facts of its expiry: cause, version of the rule, and deadline."""
+
+    archive: str
+    cause: str
+    rule_version: int
+    deadline: Instant
+
+
 class RetiredVersion(msgspec.Struct, frozen=True):
-    """A version of a record that was stored from its own lsn until the lsn `until`, and ended at the instant `ended`."""
+    """A version of a record that was stored from its own lsn until the lsn `until`, and ended at the instant `ended`.
+
+    `bequest`: the version goes into an archive. `seq`: its place among the versions of its container, in their order; 0: it has
+    none yet.
+    """
 
     record: Record
     end: End
     ended: Instant
     until: int
+    bequest: Bequest | None = None
+    seq: int = 0
 
     def was_stored(self, at: Instant) -> bool:
         """Return whether the version was stored at an instant. Of several of one record, that is the one that ended first."""
@@ -84,7 +100,10 @@ class RetiredVersion(msgspec.Struct, frozen=True):
 
 
 class _Header(msgspec.Struct, frozen=True, array_like=True):
-    """A retired version without its value. Anchor and dates are texts: they may have any length."""
+    """A retired version without its value. Anchor, dates and deadline are texts: they may have any length.
+
+    `bequest`: its archive, cause, version of the rule, and deadline.
+    """
 
     end: End
     ended: Instant
@@ -95,21 +114,17 @@ class _Header(msgspec.Struct, frozen=True, array_like=True):
     lsn: int
     seq: int
     dates: tuple[tuple[int, str], ...]
+    bequest: tuple[str, str, int, str] | None = None
 
 
 _encode_header = msgspec.msgpack.Encoder().encode
 _decode_header = msgspec.msgpack.Decoder(_Header).decode
 
 
-def key_of(until: int) -> bytes:
-    """Return the key, within its partition, of the version that ended at an lsn."""
-    return until.to_bytes(8, "big")
-
-
 def encode_version(retired: RetiredVersion) -> bytes:
     """Return the value of the record that stands for a version in a container of ended ones."""
     # length of the header (4 bytes) | header | value
-    record = retired.record
+    record, left = retired.record, retired.bequest
     header = _encode_header(
         _Header(
             retired.end,
@@ -121,6 +136,7 @@ def encode_version(retired: RetiredVersion) -> bytes:
             record.lsn,
             record.seq,
             tuple([(slot, str(date)) for slot, date in record.dates]),
+            None if left is None else (left.archive, left.cause, left.rule_version, str(left.deadline)),
         )
     )
     return len(header).to_bytes(4, "big") + header + record.value
@@ -141,7 +157,9 @@ def decode_version(stored: Record) -> RetiredVersion:
         header.seq,
         tuple([(slot, int(date)) for slot, date in header.dates]),
     )
-    return RetiredVersion(record, header.end, header.ended, int.from_bytes(stored.key, "big"))
+    left = header.bequest
+    bequest = None if left is None else Bequest(*left[:3], int(left[3]))
+    return RetiredVersion(record, header.end, header.ended, int.from_bytes(stored.key, "big"), bequest, stored.seq)
 
 
 # --- writing -------------------------------------------------------------------------------------------------------------
@@ -166,7 +184,7 @@ def change_lifecycle(
     nodes: Nodes, container: int, change: Callable[[Lifecycle], Lifecycle], now: Instant
 ) -> Decision[Node]:
     """Change the lifecycle settings of a container, which gets a container of retired versions when the settings first need
-    one. NotFound if it is gone.
+    one. NotFound if it is gone, or if there is no such archive.
     """
     row = yield from ask(LoadRow(container))
     if row is None:
@@ -177,8 +195,13 @@ def change_lifecycle(
     retired = node.definition.retired
     if retired is None and lifecycle.keeps_versions:
         retired = yield from open_container((SPACE, str(container)), now, changes)
+    ledger = node.definition.ledger
+    if lifecycle.archive is not None:
+        ledger = yield from find_archive(lifecycle.archive)
     past = _past_under(node.definition, lifecycle, now)
-    definition = msgspec.structs.replace(node.definition, lifecycle=lifecycle, retired=retired, past=past)
+    definition = msgspec.structs.replace(
+        node.definition, lifecycle=lifecycle, retired=retired, past=past, ledger=ledger
+    )
     changed = with_rules_remembered(node, msgspec.structs.replace(node, definition=definition), now)
     changes.append(PutRow(row_of(changed)))
     return Outcome(tuple(changes), changed)
@@ -213,20 +236,29 @@ async def forget_retired(store: Store, nodes: Nodes, now: Instant) -> bool:
         return False
     found = False
     for home in await store.read(ChildRows(space.id)):
-        owner = await store.read(LoadRow(int(home.name)))
-        # Most looks find nothing, and need no transaction.
-        if owner is not None and await _is_old(store, home, nodes.of(owner), now):
-            found |= (await store.write(partial(_forget, nodes, home.id, owner.id, now), "sweep")).reply
+        found |= await forget_versions(store, nodes, home, now)
     return found
+
+
+async def forget_versions(store: Store, nodes: Nodes, home: CatalogRow, now: Instant) -> bool:
+    """Remove one batch of the versions of one container; False: there are none. `home`: the container of the versions."""
+    owner = await store.read(LoadRow(int(home.name)))
+    # Most looks find nothing, and need no transaction.
+    if owner is None or not await _is_old(store, home, nodes.of(owner), now):
+        return False
+    return (await store.write(partial(_forget, nodes, home.id, owner.id, now), "sweep")).reply
 
 
 async def _is_old(store: Store, home: CatalogRow, owner: Node, now: Instant) -> bool:
     """Return whether a version is not kept any longer."""
+    ledger = owner.definition.ledger
+    place = 0 if ledger is None else read_progress(await store.read(Get(ledger, b"", key_of(home.id)))).place
     for old in _old(home.id, owner, now, 1):
-        if await store.read(old):
+        page = await store.read(old)
+        if _archived(page, place):
             return True
     first = await store.read(_first(home.id, 1))
-    return bool(_beyond(home, first))
+    return bool(_archived(_beyond(home, first), place))
 
 
 def _old(home: int, owner: Node, now: Instant, limit: int) -> list[Due]:
@@ -235,6 +267,11 @@ def _old(home: int, owner: Node, now: Instant, limit: int) -> list[Due]:
     return [
         Due(home, path, now - retention_of(lifecycle, end) * SECOND + span, None, limit) for path, end, span in ENDS
     ]
+
+
+def _archived(page: Sequence[Record], place: int) -> list[Record]:
+    """Return those that wait for no archive. `place`: of the last version that is archived."""
+    return [stored for stored in page if stored.seq <= place or decode_version(stored).bequest is None]
 
 
 def _first(home: int, limit: int) -> Scan:
@@ -250,14 +287,16 @@ def _beyond(home: CatalogRow, first: Sequence[Record]) -> list[Record]:
 def _forget(nodes: Nodes, home: int, owner: int, now: Instant) -> Decision[bool]:
     row = yield from ask(LoadRow(owner))
     above = yield from ask(LoadRow(home))
-    # If the container was dropped, this one was dropped with it.
+    # If the container was dropped, this one was dropped with it, or waits for its archive.
     if row is None or above is None:
         return Outcome((), False)
-    node = nodes.of(row)
+    node, place = nodes.of(row), 0
+    if node.definition.ledger is not None:
+        place = read_progress((yield from ask(Get(node.definition.ledger, b"", key_of(home))))).place
     gone: dict[int, Record] = {}
     for read in _old(home, node, now, FORGET_BATCH):
-        gone.update({stored.seq: stored for stored in (yield from ask(read))})
-    beyond = _beyond(above, (yield from ask(_first(home, FORGET_BATCH))))
+        gone.update({stored.seq: stored for stored in _archived((yield from ask(read)), place)})
+    beyond = _archived(_beyond(above, (yield from ask(_first(home, FORGET_BATCH)))), place)
     gone.update({stored.seq: stored for stored in beyond})
     changes: list[Change] = [Delete(home, stored) for stored in gone.values()]
     past = node.definition.past

@@ -74,6 +74,10 @@ class Sweeper:
         self.purge_delays: dict[str, Histogram] = {}
         self.traces: TraceLog | None = None
         self.prepare: Callable[[], Awaitable[None]] = _prepare_nothing
+        self.make_room: Callable[[int], Awaitable[bool]] = _make_no_room
+        """Has the archive of a container accept what waits; False: it does not."""
+        self.waiting: set[int] = set()
+        """Containers whose purge waits for their archive."""
         self.shortage: Span | None = None
         """The host time until an exhausted budget can pay for a sweep again; None: no budget ended the last request."""
         self._store = store
@@ -145,6 +149,8 @@ class Sweeper:
                 before = self._children.total()
                 removed = await self._sweep_and_pay(sweep, affordable, request, permit)
                 done[container] += removed
+                if container in self.waiting and (request.within_budget or not await self.make_room(container)):
+                    stuck[container] = 0
                 # Nothing was removed: the rules may be others now, which needs another look.
                 if removed and (rest := permit.without(removed)) is not None:
                     passes[container] = rest
@@ -261,6 +267,7 @@ class Sweeper:
                 "sweep",
             )
         reply = committed.reply
+        self._note_wait(container, reply.waits)
         purges = committed.purged if reply.purged is None else reply.purged
         removed = sum(purged.records for purged in purges)
         size = sum(purged.value_bytes for purged in purges)
@@ -289,6 +296,18 @@ class Sweeper:
             known = {id: frozenset(locked) for id, locked in spared.items() if locked is not None}
             yield Surroundings(self.references, known) if known else ALONE
 
+    def _note_wait(self, container: int, waits: bool) -> None:
+        if waits and container not in self.waiting:
+            node = self._nodes.recall(container)
+            log.warning(
+                "the purge of %s waits until its archive accepts the expired records that are stored for it;"
+                " `mayfly archives list` tells why it does not",
+                container if node is None else node.name,
+            )
+            self.waiting.add(container)
+        elif not waits:
+            self.waiting.discard(container)
+
     def _note_delay(self, container: int, delay: Span) -> None:
         space = self._monitor.space_of(container)
         self.purge_delays.setdefault(space, Histogram(DELAY_BOUNDS)).add(max(0, delay))
@@ -296,3 +315,7 @@ class Sweeper:
 
 async def _prepare_nothing() -> None:
     return
+
+
+async def _make_no_room(_: int) -> bool:
+    return False

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from mayflydb.engine.access_ages import WriteTally
+from mayflydb.engine.archive_ledger import check_room
 from mayflydb.engine.catalog import Index, Node, row_of, with_several
 from mayflydb.engine.commands import Command, Draft, Mode, Written
 from mayflydb.engine.hold_filters import NO_MATCHES, HoldFilters, Matches
@@ -352,6 +353,8 @@ class Workspace:
             # Only purges ask for locks of other nodes; a write of a visible record does not wait for them.
             if identity in ((yield from ask(HeldRecords(self._container))) or ()):
                 raise Locked((self._container, identity), elsewhere=True)
+        if self._definition.retired is not None:
+            yield from check_room(self._definition, self._definition.retired)
         yield from self.expire(expired, self.rules, "replaced")
 
     def expire(self, expired: Record, rules: Sequence[Rule], how: str) -> Generator[Read[Any], Any, None]:

@@ -28,8 +28,9 @@ class Lifecycle(msgspec.Struct, frozen=True, omit_defaults=True):
     which expired records are kept before they are purged; they are hidden meanwhile, and can be undeleted. `touch`: a read by
     key or index gives a record a new life, at most once in so many seconds; 0: only writes do. `last_image`: seconds for which
     the last version of an expired record is kept for readers of its event, after the purge. `history`: seconds for which every
-    version is kept after it has ended, so that the container can be read as of an earlier instant. `cascade`: the records that
-    leave with an expired one.
+    version is kept after it has ended, so that the container can be read as of an earlier instant. `archive`: the name of the
+    archive that gets records when they are purged; None: they are not archived. `cascade`: the records that leave with an expired
+    one.
     """
 
     guard: GuardLimits | Literal["off"] | None = None
@@ -37,9 +38,10 @@ class Lifecycle(msgspec.Struct, frozen=True, omit_defaults=True):
     touch: int = 0
     last_image: int = 0
     history: int = 0
+    archive: str | None = None
     cascade: tuple[Cascade, ...] = ()
 
     @property
     def keeps_versions(self) -> bool:
         """Return whether versions of records are kept after they have ended."""
-        return bool(self.last_image or self.history)
+        return bool(self.last_image or self.history) or self.archive is not None

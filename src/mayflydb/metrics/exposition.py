@@ -99,6 +99,13 @@ HELP: dict[str, tuple[str, str]] = {
         "Messages that a webhook did not accept, and that are not repeated any more.",
     ),
     "mayfly_webhook_messages_total": ("counter", "Messages to a webhook since the server started, by their result."),
+    "mayfly_archive_waiting_records": (
+        "gauge",
+        "Expired records that are not in a file of the archive yet: at most so many.",
+    ),
+    "mayfly_archive_stopped_containers": ("gauge", "Containers whose purge waits for the archive."),
+    "mayfly_archive_files_total": ("counter", "Files of an archive since the server started, by their result."),
+    "mayfly_archive_records_total": ("counter", "Records that were archived since the server started."),
     "mayfly_ttl_purged_total": ("counter", "Records purged since the server started."),
     "mayfly_erasure_lines": ("gauge", "Lines of the erasure log."),
     "mayfly_erasure_lag_events": ("gauge", "Expiry events that have no line in the erasure log yet, while it is on."),
@@ -157,6 +164,7 @@ async def render_metrics(admin: Admin) -> str:
         *await _storage(admin),
         *await _disk(admin),
         *await _webhooks(admin),
+        *await _archives(admin),
         *await _queries(admin),
         *await _loop(admin),
         *await _containers(admin),
@@ -225,6 +233,20 @@ async def _webhooks(admin: Admin) -> list[Sample]:
             ("mayfly_webhook_dead_letters", name, len(webhook["dead_letters"])),
             ("mayfly_webhook_messages_total", {**name, "result": "accepted"}, webhook["sent"]),
             ("mayfly_webhook_messages_total", {**name, "result": "failed"}, webhook["failed"]),
+        ]
+    return samples
+
+
+async def _archives(admin: Admin) -> list[Sample]:
+    samples: list[Sample] = []
+    for archive in (await admin.archives.list_all())["archives"]:
+        name = {"archive": archive["name"]}
+        samples += [
+            ("mayfly_archive_waiting_records", name, archive["waiting"]),
+            ("mayfly_archive_stopped_containers", name, len(archive["stopped"])),
+            ("mayfly_archive_files_total", {**name, "result": "accepted"}, archive["files"]),
+            ("mayfly_archive_files_total", {**name, "result": "failed"}, archive["failed"]),
+            ("mayfly_archive_records_total", name, archive["records"]),
         ]
     return samples
 

@@ -18,6 +18,9 @@ MINUTE: Span = 60 * SECOND
 HOUR: Span = 60 * MINUTE
 DAY: Span = 24 * HOUR
 
+FIRST_INSTANT: Instant = -62_135_596_800_000_000
+"""0001-01-01T00:00:00Z: the first instant that RFC 3339 can write here."""
+
 LAST_INSTANT: Instant = 253_402_300_799_999_999
 """9999-12-31T23:59:59.999999Z: the last instant that RFC 3339 can write, and the end of the clock."""
 

@@ -139,6 +139,14 @@ SETTINGS: Final[Sequence[Setting]] = (
         "no earlier state can be read",
     ),
     Setting(
+        "archive",
+        "Archive",
+        "Records go into files when they expire, each exactly once. `mayfly archives add` makes an archive.",
+        (FormField("archive", "Name of the archive", after="empty: records are not archived"),),
+        lambda name: {"archive": name or ""},
+        lambda texts: texts["archive"].strip() or None,
+    ),
+    Setting(
         "cascade",
         "Cascades",
         "Records of other containers that have a record's id leave with it when it expires, theirs first.",

@@ -18,6 +18,7 @@ from mayflydb.frontends.mongo.targets import MongoTargets
 from mayflydb.frontends.ydb.targets import YdbTargets
 from mayflydb.http.messages import Handler
 from mayflydb.model.errors import MayflyError, NotFound
+from mayflydb.serving.archive_sites import archive_sites
 from mayflydb.serving.certificates import user_data_directory
 from mayflydb.serving.endpoints import Endpoints
 from mayflydb.serving.engines import RunningEngine
@@ -77,6 +78,7 @@ class LocalDatabase:
             _refuse_certificate,
             self._running.host_clock,
             wires,
+            archive_sites(settings),
         )
         if settings.server.seed or settings.server.initdb:
             from mayflydb.serving.seeding import seed
@@ -87,6 +89,7 @@ class LocalDatabase:
         gateway.open(cosmos, load_web_app_once(self.admin, wires, None), self.admin.maintenance.health, "")
         self.handler = gateway
         self.admin.webhooks.start()
+        self.admin.archives.writer.start()
         engine.loop_watch.start(asyncio.get_running_loop())
 
     async def close(self) -> None:
@@ -95,6 +98,7 @@ class LocalDatabase:
         if hasattr(self, "admin"):
             self.admin.events.close()
             await self.admin.webhooks.close()
+            await self.admin.archives.writer.close()
         await self._running.close()
 
 

@@ -29,6 +29,7 @@ from mayflydb.frontends.ydb.targets import YdbTargets
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import Instant
 from mayflydb.serving.access_log import AccessWriter
+from mayflydb.serving.archive_sites import archive_sites
 from mayflydb.serving.certificates import Authority, user_data_directory
 from mayflydb.serving.drop_in import log_drop_in, publish_certificate
 from mayflydb.serving.endpoints import Endpoints
@@ -112,6 +113,7 @@ class Server:
             publish_certificate(await self._tls.ca_pem())
         if self.admin is not None:
             self.admin.webhooks.start()
+            self.admin.archives.writer.start()
         # Imports of the start hold the loop while no client is served.
         engine.loop_watch.start(asyncio.get_running_loop())
         return endpoints.announcement(self.certificates.ca_path)
@@ -125,6 +127,7 @@ class Server:
         if self.admin is not None:
             self.admin.events.close()
             await self.admin.webhooks.close()
+            await self.admin.archives.writer.close()
         # Ports close before the store, so that no request meets a store that is closed.
         for port in (self._http, self._mongo, self._ydb):
             if port is not None:
@@ -215,7 +218,17 @@ class Server:
             None if self._mongo is None else self._mongo.wire(engine, now),
             None if self._ydb is None else self._ydb.wire(),
         )
-        self.admin = Admin(engine, spaces, travel, shared, info, self._tls.ca_pem, self._running.host_clock, wires)
+        self.admin = Admin(
+            engine,
+            spaces,
+            travel,
+            shared,
+            info,
+            self._tls.ca_pem,
+            self._running.host_clock,
+            wires,
+            archive_sites(settings),
+        )
         if self._mongo is not None:
             front_end = self._front_end("mongo", "MongoDB's front end")
             await self._mongo.open(engine, now, self._limits, front_end)
