@@ -159,12 +159,9 @@ class Engine:
             store, nodes, lambda: self._write_instant(0), lease, reaper.locks, self._begin_build, self.accesses.note_all
         )
         self.dates = DateIndexes(store, nodes, reaper.invalidate, self._begin_build)
-        self.undeletes = Undeletes(store, nodes, definitions, self.transact, self.now)
-        self.holds = LegalHolds(store, nodes, self.now, reaper.notifier.notify)
-        self.archive_backlog = ArchiveBacklog(store, nodes, time)
         self.version_cache = reaper.version_cache
         self.version_cache.max_bytes = self.transaction_bytes.limit // 2
-        self.pasts = Pasts(store, self.version_cache.wait_for_writes, lambda: time.latest)
+        self._open_lifecycles(nodes)
         self.nodes, self.locks = nodes, reaper.locks
         self._written_at: Instant = 0
         self._changed_at = self.committed_at = time.latest
@@ -172,6 +169,14 @@ class Engine:
 
         self.observe(None, None)
         time.on_roll_back = self._go_back
+
+    def _open_lifecycles(self, nodes: Nodes) -> None:
+        """Open what the lifecycle settings of containers are about."""
+        store, time = self.store, self.time
+        self.undeletes = Undeletes(store, nodes, self.definitions, self.transact, self.now)
+        self.holds = LegalHolds(store, nodes, self.now, self.reaper.notifier.notify)
+        self.archive_backlog = ArchiveBacklog(store, nodes, time)
+        self.pasts = Pasts(store, self.version_cache.wait_for_writes, lambda: time.latest)
 
     def observe(self, access_log: AccessLog | None, traces: TraceLog | None) -> None:
         """Have requests noted in these from now on, and purges in `traces`."""

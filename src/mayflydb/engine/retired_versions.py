@@ -255,10 +255,10 @@ async def _is_old(store: Store, home: CatalogRow, owner: Node, now: Instant) -> 
     place = 0 if ledger is None else read_progress(await store.read(Get(ledger, b"", key_of(home.id)))).place
     for old in _old(home.id, owner, now, 1):
         page = await store.read(old)
-        if _archived(page, place):
+        if _without_waiting(page, place):
             return True
     first = await store.read(_first(home.id, 1))
-    return bool(_archived(_beyond(home, first), place))
+    return bool(_without_waiting(_beyond(home, first), place))
 
 
 def _old(home: int, owner: Node, now: Instant, limit: int) -> list[Due]:
@@ -269,7 +269,7 @@ def _old(home: int, owner: Node, now: Instant, limit: int) -> list[Due]:
     ]
 
 
-def _archived(page: Sequence[Record], place: int) -> list[Record]:
+def _without_waiting(page: Sequence[Record], place: int) -> list[Record]:
     """Return those that wait for no archive. `place`: of the last version that is archived."""
     return [stored for stored in page if stored.seq <= place or decode_version(stored).bequest is None]
 
@@ -295,8 +295,8 @@ def _forget(nodes: Nodes, home: int, owner: int, now: Instant) -> Decision[bool]
         place = read_progress((yield from ask(Get(node.definition.ledger, b"", key_of(home))))).place
     gone: dict[int, Record] = {}
     for read in _old(home, node, now, FORGET_BATCH):
-        gone.update({stored.seq: stored for stored in _archived((yield from ask(read)), place)})
-    beyond = _archived(_beyond(above, (yield from ask(_first(home, FORGET_BATCH)))), place)
+        gone.update({stored.seq: stored for stored in _without_waiting((yield from ask(read)), place)})
+    beyond = _without_waiting(_beyond(above, (yield from ask(_first(home, FORGET_BATCH)))), place)
     gone.update({stored.seq: stored for stored in beyond})
     changes: list[Change] = [Delete(home, stored) for stored in gone.values()]
     past = node.definition.past
