@@ -5,17 +5,22 @@ from __future__ import annotations
 from typing import Literal
 
 from mayflydb.admin.answers import Answer, Count, Target, Time
+from mayflydb.admin.roll_ups import HeldRollUp, RollUpSpec
 from mayflydb.expiry.guard import GuardLimits, Reason
 
 
 class LifecycleSettings(Answer, frozen=True):
-    """The lifecycle settings of one container. `guard` null: the limits of the server. The others: seconds."""
+    """The lifecycle settings of one container. `guard` null: the limits of the server. `grace`, `touch`, `last_image`: seconds.
+    `held_roll_up`: why its purge waits for its roll-up; null: it does not.
+    """
 
     target: Target
     guard: GuardLimits | Literal["off"] | None
     grace: Count
     touch: Count
     last_image: Count
+    roll_up: RollUpSpec | None
+    held_roll_up: HeldRollUp | None
 
 
 class LifecycleList(Answer, frozen=True):
@@ -34,6 +39,8 @@ class ChangedLifecycle(Answer, frozen=True):
     grace: Count
     touch: Count
     last_image: Count
+    roll_up: RollUpSpec | None
+    held_roll_up: HeldRollUp | None
 
 
 class UndeleteProgress(Answer, frozen=True):

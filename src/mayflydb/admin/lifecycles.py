@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET
 
 from mayflydb.admin import formats, requests
+from mayflydb.admin.roll_ups import RollUpSettings
 from mayflydb.admin.targets import ContainerTarget, TargetResolver
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.guard import token_of
@@ -28,26 +29,44 @@ class Lifecycles:
         self._engine = engine
         self._targets = targets
         self._guard = engine.reaper.guard
+        self._roll_ups = RollUpSettings(engine, targets)
 
     async def show(self, target: str | None) -> dict[str, Any]:
         """Return the lifecycle settings of containers."""
         now = await self._engine.now()
         return {
             "now": formats.time(now),
-            "targets": [_describe(each) for each in await self._targets.list_containers(target)],
+            "targets": [await self._describe(each) for each in await self._targets.list_containers(target)],
         }
 
     async def set(self, wanted: requests.SetLifecycle) -> dict[str, Any]:
         """Change the settings that are given, of one container. Its TTL settings and its etag stay."""
         container = await self._targets.resolve_container(wanted.target)
         given = {name: value for name, value in wanted.settings().items() if value is not UNSET}
+        if wanted.roll_up is not UNSET:
+            spec = wanted.roll_up
+            given["roll_up"] = None if spec == "off" else await self._roll_ups.resolve(spec, container)
 
         def change(lifecycle: Lifecycle) -> Lifecycle:
             return msgspec.structs.replace(lifecycle, **given)
 
         now = await self._engine.now()
         await self._engine.definitions.change_lifecycle(container.node.id, change, now)
-        return {"now": formats.time(now), **_describe(await self._targets.resolve_container(wanted.target))}
+        changed = await self._targets.resolve_container(wanted.target)
+        return {"now": formats.time(now), **(await self._describe(changed))}
+
+    async def _describe(self, container: ContainerTarget) -> dict[str, Any]:
+        definition = container.node.definition
+        settings, held = definition.lifecycle, definition.held_roll_up
+        return {
+            "target": container.target,
+            "guard": msgspec.to_builtins(settings.guard),
+            "grace": settings.grace,
+            "touch": settings.touch,
+            "last_image": settings.last_image,
+            "roll_up": msgspec.to_builtins(await self._roll_ups.describe(settings.roll_up)),
+            "held_roll_up": None if held is None else {"since": formats.time(held.since), "reason": held.reason},
+        }
 
     async def list_held(self, target: str | None = None) -> dict[str, Any]:
         """Return the purges that the guard holds."""
@@ -62,17 +81,6 @@ class Lifecycles:
         held = await self._guard.confirm(container.node.id, token)
         now = await self._engine.now()
         return {"now": formats.time(now), "target": container.target, "reason": held.reason, "due": held.due}
-
-
-def _describe(container: ContainerTarget) -> dict[str, Any]:
-    settings = container.node.definition.lifecycle
-    return {
-        "target": container.target,
-        "guard": msgspec.to_builtins(settings.guard),
-        "grace": settings.grace,
-        "touch": settings.touch,
-        "last_image": settings.last_image,
-    }
 
 
 def _describe_held(container: ContainerTarget, held: HeldPurge) -> dict[str, Any]:

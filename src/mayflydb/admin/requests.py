@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from mayflydb.admin.roll_ups import RollUpSpec
 from mayflydb.engine.clock_mover import SweepMode
 from mayflydb.engine.proposals import Change
 from mayflydb.expiry.guard import GuardLimits
@@ -210,8 +211,16 @@ class SetLifecycle(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ),
     ] = UNSET
 
+    roll_up: Annotated[
+        RollUpSpec | Literal["off"] | UnsetType,
+        Meta(
+            description="Expired records are aggregated into the container `into`, in groups, by the transaction that purges"
+            " them; `off`: they are not."
+        ),
+    ] = UNSET
+
     def settings(self) -> dict[str, object]:
-        """The values of the fields of `Lifecycle`; UNSET: as it is."""
+        """The values of the fields of `Lifecycle` but `roll_up`; UNSET: as it is."""
         spans = {"grace": self.grace, "touch": self.touch, "last_image": self.last_image}
         return {
             "guard": self.guard,

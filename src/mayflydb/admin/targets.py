@@ -15,6 +15,8 @@ import msgspec
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.proposals import Change, Proposal
+from mayflydb.engine.rolling_up import Plan
+from mayflydb.expiry.roll_up import RollUp
 from mayflydb.expiry.rules import Cause
 from mayflydb.model.errors import BadRequest, NotFound
 from mayflydb.model.hints import Hint
@@ -80,6 +82,9 @@ class Targets(Protocol):
     def decode_record(self, container: Node, record: Record) -> Mapping[str, Any] | msgspec.Raw:
         """Return the content of a record as JSON, without what the service adds on the way out."""
 
+    def plan_roll_up(self, roll_up: RollUp, container: Node, into: Node) -> Plan:
+        """Return the plan of a roll-up of a container into another. BadRequest, Unsupported: they do not fit together."""
+
     def drop_event(self, node: Node) -> bytes:
         """Return the event that ends the history of a dropped database or container; empty for protocols without one."""
 
@@ -108,6 +113,7 @@ class TargetResolver:
     def __init__(self, engine: Engine, spaces: Sequence[Targets]) -> None:
         self._engine = engine
         self._spaces = {each.space: each for each in spaces}
+        engine.reaper.roll_ups.planners = {each.space: each.plan_roll_up for each in spaces}
 
     async def list_databases(self) -> list[tuple[str, Node]]:
         """Return (target, node) of all databases with users' records, by target."""

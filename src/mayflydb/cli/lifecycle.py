@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
+import msgspec
 
 from mayflydb.cli.admin import CommandFailed, admin_client, ask_to_confirm, check_with
 from mayflydb.cli.output import output_option, show
@@ -34,6 +37,19 @@ def _limits(ctx: click.Context, parameter: click.Parameter, value: str | None) -
     return {"records": int(records), "percent": int(percent.removesuffix("%"))}
 
 
+def _roll_up(ctx: click.Context, parameter: click.Parameter, value: str | None) -> object:
+    """Parse a roll-up: JSON, or `@` and the name of a file of it. None: not given."""
+    if value is None or value == "off":
+        return value
+    try:
+        text = Path(value[1:]).read_text() if value.startswith("@") else value
+        return msgspec.json.decode(text)
+    except OSError as error:
+        raise click.BadParameter(f"{value[1:]}: {error.strerror}", ctx, parameter) from error
+    except (ValueError, UnicodeDecodeError) as error:
+        raise click.BadParameter(f"it is no JSON: {error}", ctx, parameter) from error
+
+
 @lifecycle.command("set")
 @click.argument("target")
 @click.option(
@@ -59,6 +75,12 @@ def _limits(ctx: click.Context, parameter: click.Parameter, value: str | None) -
     metavar="TIME",
     callback=check_with(parse_span),
     help="Keep the last version of an expired record for so long, for readers of its event, as in 7d. 0s: keep none.",
+)
+@click.option(
+    "--roll-up",
+    metavar="JSON|@FILE|off",
+    callback=_roll_up,
+    help="Aggregate expired records into another container by this roll-up, as JSON or a file of it; off: do not.",
 )
 @output_option
 @click.pass_context

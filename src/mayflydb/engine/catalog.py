@@ -14,7 +14,7 @@ import msgspec
 
 from mayflydb.expiry.as_of import rules_as_of
 from mayflydb.expiry.guard import HeldPurge
-from mayflydb.expiry.lifecycle import Lifecycle
+from mayflydb.expiry.lifecycle import HeldRollUp, Lifecycle
 from mayflydb.expiry.passes import Schedule
 from mayflydb.expiry.rules import Rule, with_grace
 from mayflydb.expiry.undelete import Undelete
@@ -103,7 +103,8 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     with `passes`; None: those of the monitor. `run`: the last pass that erased records, or was made on demand. `lifecycle`:
     settings beyond the protocol's. `held`: the purge that the guard holds; `confirmed`: the instant of the last confirmation.
     `undelete`: the undelete that is under way, during which nothing is purged. `retired`: the container of the versions that are
-    kept after they have ended; None: there never was one.
+    kept after they have ended; None: there never was one. `held_roll_up`: why expired records wait to be rolled up; None: they
+    do not.
     """
 
     body: Mapping[str, Any]
@@ -127,6 +128,7 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     undelete: Undelete | None = None
     confirmed: Instant | None = None
     retired: int | None = None
+    held_roll_up: HeldRollUp | None = None
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -149,7 +151,8 @@ class Node(msgspec.Struct, frozen=True):
     @property
     def expires_by_record(self) -> bool:
         """Return whether something happens to each record that expires, so that purges read the records."""
-        return self.definition.lifecycle.keeps_versions
+        lifecycle = self.definition.lifecycle
+        return lifecycle.keeps_versions or lifecycle.roll_up is not None
 
     @property
     def body(self) -> Mapping[str, Any]:

@@ -27,7 +27,7 @@ from mayflydb.engine.meter import Meter
 from mayflydb.engine.monitor import Monitor
 from mayflydb.engine.ordered_histories import OrderedHistories
 from mayflydb.engine.read_set import ReadSet
-from mayflydb.engine.reads import Reads, row_at
+from mayflydb.engine.reads import Kept, Reads, keep_none, row_at
 from mayflydb.engine.reaper import Lease, Reaper
 from mayflydb.engine.request_counts import RequestCounts
 from mayflydb.engine.scrubbing import Scrubber
@@ -35,7 +35,7 @@ from mayflydb.engine.slow_log import SlowLog
 from mayflydb.engine.storage_sizes import StorageSizes
 from mayflydb.engine.timekeeper import MARK, OF_THE_HOST, Timekeeper
 from mayflydb.engine.traces import TraceLog
-from mayflydb.engine.transactions import Body, ExpirableRecords, WriteTransaction
+from mayflydb.engine.transactions import Body, ExpirableRecords, WriteTransaction, body_of
 from mayflydb.engine.undeletes import Undeletes
 from mayflydb.engine.upcoming import next_deadline
 from mayflydb.engine.workspace import Workspace
@@ -71,15 +71,6 @@ T = TypeVar("T")
 
 _Decided: TypeAlias = tuple[T, tuple[ExpirableRecords, ...], Instant]
 """The reply of a decision for the engine itself: the caller's reply, records that may expire, the instant of the write."""
-
-Kept: TypeAlias = Callable[[int, bytes, bytes], Record | None]
-"""Finds the committed record of a container, a partition and a key if the store keeps it in memory; None: not known."""
-
-
-def keep_none(container: int, partition: bytes, key: bytes) -> Record | None:
-    """Return None, as for a store that keeps no records in memory."""
-    return None
-
 
 SCAN_BATCH = 256
 
@@ -208,6 +199,8 @@ class Engine:
         self.indexes = Indexes(
             store, nodes, lambda: self._write_instant(0), lease, reaper.locks, self._begin_build, self.accesses.note_all
         )
+        self.indexes.roll_ups = reaper.roll_ups
+        reaper.roll_ups.instant_of_writes = self._instant_of_changes
         self.dates = DateIndexes(store, nodes, reaper.invalidate, self._begin_build)
         self.undeletes = Undeletes(store, nodes, definitions, self.transact, self.now)
         self.nodes = nodes
@@ -484,6 +477,8 @@ class Engine:
     def _decide(self, body: Body[T], now: Instant, holder: LockHolder | None) -> Decision[_Decided[T]]:
         transaction = WriteTransaction(self.nodes, self._write_instant(now), self.locks, holder)
         reply = yield from body(transaction)
+        if transaction.rolls_up:
+            yield from self.reaper.roll_ups.roll_up(transaction)
         for container, replaced in transaction.replaced_versions():
             self.version_cache.note(container, replaced)
         changes = transaction.changes
@@ -506,6 +501,9 @@ class Engine:
             raise OwnerNotFound(OWNER_MISSING)
         space = Workspace(self.nodes.of(row), now, None, self.locks, holder, True)
         written = yield from space.run(command)
+        if space.expired:
+            # Its aggregate is in another container, which takes a transaction: this decision is made again.
+            return (yield from self._decide(body_of(container, command), now, holder))
         if space.replaced:
             self.version_cache.note(container, space.replaced)
         if space.changes:
@@ -544,6 +542,10 @@ class Engine:
         """
         alone = self.lease is None or self.time.clock.mode != "real"
         return max(self._changed_at, self.committed_at) if alone else now
+
+    def _instant_of_changes(self, now: Instant) -> Instant:
+        self._changed_at = self._write_instant(now)
+        return self._changed_at
 
     def _write_instant(self, now: Instant) -> Instant:
         # Requests reach the writer in another order than they read the time. A write's instant is never before that of another

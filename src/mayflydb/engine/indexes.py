@@ -27,6 +27,7 @@ from mayflydb.engine.building import (
 from mayflydb.engine.catalog import Index, Node, Nodes, row_of
 from mayflydb.engine.locks import Locks
 from mayflydb.engine.reaper import Lease
+from mayflydb.engine.rolling_up import RollUps
 from mayflydb.evaluation.statement import HERE, Computing
 from mayflydb.expiry.deadline import visibility
 from mayflydb.model.errors import MayflyError, NotFound, Unavailable
@@ -85,6 +86,8 @@ class Indexes:
         self._accessed = accessed
         self._begin_computing = begin
         self._locks = locks
+        self.roll_ups: RollUps | None = None
+        """Writes the aggregates of expired records that make room for a unique index."""
         self._store = store
         self._nodes = nodes
         self._instant = instant
@@ -231,7 +234,9 @@ class Indexes:
             log.info("work on indexes ended: %s", error)
 
     async def _build_all(self, container: int, choose: Choose, keys_of: KeysOf) -> tuple[Index, ...]:
-        build = Build(self._store, self._nodes, container, keys_of, self._locks, self._begin_computing(container))
+        build = Build(
+            self._store, self._nodes, container, keys_of, self._locks, self._begin_computing(container), self.roll_ups
+        )
         if await build.define(choose):
             return build.indexes
         numbers = [index.number for index in build.indexes]
@@ -322,7 +327,9 @@ class Indexes:
         return next((index for index in standing if index.state != "ready"), None)
 
     async def _build(self, container: int, index: Index, keys_of: KeysOf) -> None:
-        build = Build(self._store, self._nodes, container, keys_of, self._locks, self._begin_computing(container))
+        build = Build(
+            self._store, self._nodes, container, keys_of, self._locks, self._begin_computing(container), self.roll_ups
+        )
         build.indexes = (index,)
         after: Position | None = None
         while True:

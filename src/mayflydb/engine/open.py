@@ -10,10 +10,11 @@ from mayflydb.engine.billing import Billing, Charge
 from mayflydb.engine.budgets import Budgets
 from mayflydb.engine.catalog import Nodes
 from mayflydb.engine.definitions import Definitions
-from mayflydb.engine.engine import Engine, Kept, keep_none
+from mayflydb.engine.engine import Engine
 from mayflydb.engine.housekeeping import DEFAULT_RETENTION, Retention
 from mayflydb.engine.meter import Meter
 from mayflydb.engine.monitor import Monitor
+from mayflydb.engine.reads import Kept, keep_none
 from mayflydb.engine.reaper import Lease, Reaper
 from mayflydb.engine.runs import DEFAULT_PASS_SETTINGS, PassSettings
 from mayflydb.engine.timekeeper import Timekeeper

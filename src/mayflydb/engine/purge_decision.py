@@ -7,11 +7,12 @@ from typing import Any, Final
 
 import msgspec
 
-from mayflydb.engine.catalog import Node, Nodes
+from mayflydb.engine.catalog import Node, Nodes, row_of
 from mayflydb.engine.expiry_counts import path_place
 from mayflydb.engine.locks import Spared
 from mayflydb.engine.ordered_histories import next_stamp
-from mayflydb.engine.transactions import WriteTransaction
+from mayflydb.engine.rolling_up import RollUps, with_held
+from mayflydb.engine.transactions import ExpirableRecords, WriteTransaction
 from mayflydb.engine.upcoming import schedule_of
 from mayflydb.engine.version_cache import VersionCache
 from mayflydb.expiry.deadline import earliest_expiry
@@ -32,6 +33,7 @@ from mayflydb.store.interface import (
     Outcome,
     Purge,
     Purged,
+    PutRow,
     Read,
     ask,
 )
@@ -39,11 +41,12 @@ from mayflydb.store.interface import (
 
 class SweepReply(msgspec.Struct, frozen=True):
     """The reply of a sweep. `ends`: of each purge, its earliest deadline with its grace. `purged`: the result of each purge;
-    None: the store tells it.
+    None: the store tells it. `written`: the records that it has written and that may expire.
     """
 
     ends: tuple[Instant, ...]
     purged: tuple[Purged, ...] | None = None
+    written: tuple[ExpirableRecords, ...] = ()
 
 
 NOTHING: Final = SweepReply(())
@@ -59,13 +62,14 @@ def purge_due(
     spared: Spared = (),
     shared: bool = True,
     rules: Sequence[Rule] | None = None,
+    roll_ups: RollUps | None = None,
 ) -> Decision[SweepReply]:
     """Remove up to `limit` due records for a request in this transaction, oldest first on each path.
 
     `schedule`: rules with passes purge records that were due at its last pass, or that of the container's own schedule; None:
     all due records, as where the request overrides the pass. `version_cache`: gets the versions first, if a snapshot is open.
     `spared`: locked records, which stay, as do those that other nodes hold. `shared`: False if no other node writes in the
-    container.
+    container. `roll_ups`: writes the aggregates of containers that are rolled up.
 
     Nothing is purged while the container, its guard or an undelete says so, or if its rules are not `rules` any longer.
     """
@@ -88,7 +92,9 @@ def purge_due(
     share = max(1, limit // max(1, len(ready)))
     if node.expires_by_record:
         return (
-            yield from _expire_each(nodes, node, row.lsn, request, ready, ends, share, frozenset(spared), version_cache)
+            yield from _expire_each(
+                nodes, node, row.lsn, request, ready, ends, share, frozenset(spared), version_cache, roll_ups
+            )
         )
     # The store deletes without reading values. Only an open snapshot is worth reading them.
     if version_cache is not None and version_cache.wants_purged:
@@ -119,9 +125,13 @@ def _expire_each(
     limit: int,
     spared: Set[Identity],
     version_cache: VersionCache | None,
+    roll_ups: RollUps | None,
 ) -> Decision[SweepReply]:
     """Remove up to `limit` due records of each range one by one, where something happens to each record that expires."""
-    transaction = WriteTransaction(nodes, request.now)
+    rolls_up = node.definition.lifecycle.roll_up is not None
+    if rolls_up and roll_ups is None:
+        return Outcome((), NOTHING)
+    transaction = roll_ups.begin(request.now) if roll_ups and rolls_up else WriteTransaction(nodes, request.now)
     space = yield from transaction.on(node.id)
     rules = [due.rule for due in ready]
     purged = []
@@ -134,7 +144,14 @@ def _expire_each(
         purged.append(Purged(len(own), sum(len(record.value) for record in own)))
         if version_cache is not None and version_cache.wants_purged:
             version_cache.note_purge(node.id, lsn, own)
-    return Outcome(transaction.changes, SweepReply(ends, tuple(purged)))
+    if roll_ups is None or not rolls_up or not ready:
+        return Outcome(transaction.changes, SweepReply(ends, tuple(purged)))
+    yield from roll_ups.roll_up(transaction)
+    for container, replaced in transaction.replaced_versions():
+        if version_cache is not None and container != node.id:
+            version_cache.note(container, replaced)
+    released = () if node.definition.held_roll_up is None else (PutRow(row_of(with_held(node, None))),)
+    return Outcome((*transaction.changes, *released), SweepReply(ends, tuple(purged), transaction.expirables))
 
 
 def _build_purge(

@@ -22,6 +22,7 @@ from mayflydb.engine.housekeeping import DEFAULT_RETENTION, Housekeeping, Retent
 from mayflydb.engine.locks import Locks
 from mayflydb.engine.monitor import Monitor
 from mayflydb.engine.ordered_histories import ChangeNotifier
+from mayflydb.engine.rolling_up import RollUps
 from mayflydb.engine.runs import DEFAULT_PASS_SETTINGS, PassSettings
 from mayflydb.engine.surveyor import Surveyor
 from mayflydb.engine.sweeper import Sweeper
@@ -95,12 +96,15 @@ class Reaper:
         self._agenda = Agenda()
         self._billing = billing
         self._surveyor = Surveyor(store, nodes, time, monitor, self.locks, self._agenda, self._forget)
+        self.roll_ups = RollUps(store, nodes, self.locks)
+        self.roll_ups.changed = self.invalidate
         self.guard = Guard(store, nodes, time, guard)
         self.guard.changed = self.invalidate
         self._sweeper = Sweeper(
             store, nodes, self._agenda, self._surveyor, limits, billing, monitor, pass_settings,
-            self.locks, self.version_cache, self.notifier, self.guard,
+            self.locks, self.version_cache, self.notifier, self.guard, self.roll_ups,
         )  # fmt: skip
+        self._sweeper.notice = self.notice
         self.events = ExpiryEvents(store, time, retention.events)
         self.erasure_log = ErasureLog(store, time, nodes, self.notifier)
         self.events.read_bound = self.erasure_log.read_cursor

@@ -149,7 +149,9 @@ def change_lifecycle(
     retired = node.definition.retired
     if retired is None and lifecycle.keeps_versions:
         retired = yield from _open(container, now, changes)
-    definition = msgspec.structs.replace(node.definition, lifecycle=lifecycle, retired=retired)
+    # What held another roll-up does not hold this one.
+    held = node.definition.held_roll_up if lifecycle.roll_up == node.definition.lifecycle.roll_up else None
+    definition = msgspec.structs.replace(node.definition, lifecycle=lifecycle, retired=retired, held_roll_up=held)
     node = msgspec.structs.replace(node, definition=definition)
     changes.append(PutRow(row_of(node)))
     return Outcome(tuple(changes), node)

@@ -8,30 +8,37 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
 from mayflydb.engine.billing import Billing
 from mayflydb.engine.catalog import Nodes, Run
 from mayflydb.engine.guard import Guard, Pass
-from mayflydb.engine.locks import Locks
+from mayflydb.engine.locks import Locked, Locks
 from mayflydb.engine.monitor import Monitor
 from mayflydb.engine.ordered_histories import ChangeNotifier
-from mayflydb.engine.purge_decision import purge_due
+from mayflydb.engine.purge_decision import SweepReply, purge_due
+from mayflydb.engine.rolling_up import RollUpHeld, RollUps
 from mayflydb.engine.runs import PassSettings, Runs
 from mayflydb.engine.surveyor import Surveyor
 from mayflydb.engine.traces import TraceLog
+from mayflydb.engine.transactions import ExpirableRecords
 from mayflydb.engine.version_cache import VersionCache
 from mayflydb.expiry.agenda import Agenda
+from mayflydb.expiry.passes import Schedule, Upcoming, upcoming
 from mayflydb.expiry.sweep import Limits, PurgeRequest, Sweep, SweepResult, next_sweep
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.histogram import Histogram
 from mayflydb.model.instant import SECOND, Span
-from mayflydb.store.interface import Store
+from mayflydb.store.interface import Committed, Decision, Store
 
 log = logging.getLogger("mayflydb.engine.reaper")
 """Of the reaper, which is what operators of a server know."""
+
+
+class Delayed(Exception):
+    """A container cannot be swept by the present request."""
 
 
 FRUITLESS_SWEEPS = 100
@@ -60,6 +67,7 @@ class Sweeper:
         version_cache: VersionCache,
         notifier: ChangeNotifier,
         guard: Guard,
+        roll_ups: RollUps,
     ) -> None:
         self.limits = limits
         self.runs = Runs(nodes)
@@ -80,6 +88,9 @@ class Sweeper:
         self._version_cache = version_cache
         self._notifier = notifier
         self._guard = guard
+        self._roll_ups = roll_ups
+        self.notice: Callable[[int, Upcoming, Schedule | None], None] = lambda container, ahead, own: None
+        """Called with the deadline of each record that a sweep has written."""
         self._last: SweepResult | None = None
         self._sweeping = asyncio.Lock()
 
@@ -118,7 +129,11 @@ class Sweeper:
                     continue
                 if self.traces is not None and container not in began:
                     began[container] = self.traces.stopwatch()
-                removed = await self._sweep_and_pay(sweep, affordable, request, permit)
+                try:
+                    removed = await self._sweep_and_pay(sweep, affordable, request, permit)
+                except Delayed:
+                    stuck[container] = 0
+                    continue
                 done[container] += removed
                 # Nothing was removed: the rules may be others now, which needs another look.
                 if removed and (rest := permit.without(removed)) is not None:
@@ -213,12 +228,11 @@ class Sweeper:
             if spared is None:
                 self._agenda.mark_unknown(container)
                 return 0
-            committed = await self._store.write(
-                lambda: purge_due(
-                    self._nodes, container, limit, request, schedule, self._version_cache, spared, True, permit.rules
-                ),
-                "sweep",
-            )
+            decide = partial(
+                purge_due, self._nodes, container, limit, request, schedule, self._version_cache, spared, True, permit.rules,
+                self._roll_ups,
+            )  # fmt: skip
+            committed = await self._store_sweep(container, request, decide)
         reply = committed.reply
         purges = committed.purged if reply.purged is None else reply.purged
         removed = sum(purged.records for purged in purges)
@@ -230,11 +244,32 @@ class Sweeper:
             if purged.records:
                 self._note_delay(container, request.now - end)
         self._monitor.count_sweep(container, removed, size, committed.held)
+        self._note_written(reply.written)
         if removed:
             self._notifier.notify()
         # The next record of the container is found by a read.
         self._agenda.mark_unknown(container)
         return removed
+
+    async def _store_sweep(
+        self, container: int, request: PurgeRequest, decide: Callable[[], Decision[SweepReply]]
+    ) -> Committed[SweepReply]:
+        """Commit a sweep. Delayed: records cannot be rolled up, or an open transaction has locked their aggregate."""
+        try:
+            return await self._store.write(decide, "sweep")
+        except RollUpHeld as held:
+            await self._roll_ups.hold(held, request.now)
+            raise Delayed from held
+        except Locked as locked:
+            self._agenda.mark_unknown(container)
+            raise Delayed from locked
+
+    def _note_written(self, written: Sequence[ExpirableRecords]) -> None:
+        for container, rules, own, records in written:
+            for record in records:
+                ahead = upcoming(record, rules, self._monitor.schedule if own is None else own)
+                if ahead is not None:
+                    self.notice(container, ahead, own)
 
     def _note_delay(self, container: int, delay: Span) -> None:
         space = self._monitor.space_of(container)

@@ -69,7 +69,7 @@ class Workspace:
 
     __slots__ = (
         "_container", "_definition", "_entries", "_exclusive", "_history", "_holder", "_indexes", "_locks", "_node", "_now",
-        "_records", "_retired", "_stamps", "changes", "replaced", "rules", "schedule",
+        "_records", "_retired", "_stamps", "changes", "expired", "replaced", "rules", "schedule",
     )  # fmt: skip
 
     def __init__(
@@ -83,7 +83,7 @@ class Workspace:
     ) -> None:
         """`stamps`: the last stamps of the transaction, over all its containers. `locks`: records locked by others than
         `holder` cannot be written; expiry of records locked by `holder` is judged at its own instant. `retires`: versions that
-        end are kept as the lifecycle says; False where the changes are not those that will be committed.
+        end are kept, or rolled up, as the lifecycle says; False where the changes are not those that will be committed.
         """
         self._stamps = {} if stamps is None else stamps
         self._locks = locks
@@ -95,6 +95,10 @@ class Workspace:
         self.schedule = definition.schedule
         self._history = bool(definition.history)
         self._retired = definition.retired if retires and definition.lifecycle.keeps_versions else None
+        # The expired records to roll up, with their deadlines; None: they are not rolled up.
+        self.expired: list[tuple[Record, Instant]] | None = None
+        if retires and definition.lifecycle.roll_up is not None:
+            self.expired = []
         self._indexes: list[Index] = []
         self._exclusive: Set[int] = frozenset()
         if definition.indexes:
@@ -107,6 +111,16 @@ class Workspace:
         self._records: dict[tuple[bytes, bytes], Record | None] = {}
         # By seq: the same record, and its entries if they were written here.
         self._entries: dict[int, tuple[Record | None, tuple[Entry, ...] | None]] = {}
+
+    @property
+    def node(self) -> Node:
+        """The container, as this transaction found or made it."""
+        return self._node
+
+    @property
+    def now(self) -> Instant:
+        """The instant of the transaction."""
+        return self._now
 
     @property
     def remembers(self) -> bool:
@@ -336,6 +350,8 @@ class Workspace:
         yield from self._remember(Kind.EXPIRE, lsn, expired, expired)
         if self._retired is not None:
             yield from self._retire(expired, "expired", lsn)
+        if self.expired is not None:
+            self.expired.append((expired, event.deadline))
         self._forget(expired)
 
     def _retire(self, record: Record, end: End, until: int) -> Generator[Read[Any], Any, None]:

@@ -7,6 +7,8 @@ from typing import Literal
 import msgspec
 
 from mayflydb.expiry.guard import GuardLimits
+from mayflydb.expiry.roll_up import RollUp
+from mayflydb.model.instant import Instant
 
 
 class Lifecycle(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -15,15 +17,24 @@ class Lifecycle(msgspec.Struct, frozen=True, omit_defaults=True):
     `guard`: the limits of its guard; `off`: it has no guard; None: the limits of the server's settings. `grace`: seconds for
     which expired records are kept before they are purged; they are hidden meanwhile, and can be undeleted. `touch`: a read by
     key or index gives a record a new life, at most once in so many seconds; 0: only writes do. `last_image`: seconds for which
-    the last version of an expired record is kept for readers of its event, after the purge.
+    the last version of an expired record is kept for readers of its event, after the purge. `roll_up`: what is kept of expired
+    records in another container; None: nothing.
     """
 
     guard: GuardLimits | Literal["off"] | None = None
     grace: int = 0
     touch: int = 0
     last_image: int = 0
+    roll_up: RollUp | None = None
 
     @property
     def keeps_versions(self) -> bool:
         """Return whether versions of records are kept after they have ended."""
         return bool(self.last_image)
+
+
+class HeldRollUp(msgspec.Struct, frozen=True):
+    """A roll-up that fails, so that nothing is purged meanwhile: since when, and why."""
+
+    since: Instant
+    reason: str

@@ -10,6 +10,8 @@ import msgspec
 
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.proposals import Change, Proposal
+from mayflydb.engine.rolling_up import Plan
+from mayflydb.expiry.roll_up import RollUp
 from mayflydb.expiry.rules import Cause
 from mayflydb.model.errors import BadRequest, Unsupported
 from mayflydb.model.hints import Hint
@@ -101,6 +103,12 @@ class MongoTargets:
         from mayflydb.query.mongo.extended_json import format_document
 
         return msgspec.Raw(format_document(record.value).encode())
+
+    def plan_roll_up(self, roll_up: RollUp, container: Node, into: Node) -> Plan:
+        """The plan of a roll-up of documents."""
+        from mayflydb.frontends.mongo.roll_ups import plan_roll_up
+
+        return plan_roll_up(roll_up, container, into, self._contract(roll_up.names[1], into))
 
     def propose(self, database: str, container: Node, change: Change) -> Proposal:
         """The effect of a change of one TTL index. The default is that of the index on `_ts`."""

@@ -10,6 +10,8 @@ import msgspec
 
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.proposals import Change, Proposal
+from mayflydb.engine.rolling_up import Plan
+from mayflydb.expiry.roll_up import RollUp
 from mayflydb.expiry.rules import Cause
 from mayflydb.model.errors import BadRequest, Unsupported
 from mayflydb.model.hints import Hint
@@ -81,6 +83,12 @@ class YdbTargets:
         """Return a row by the names of its columns."""
         found: dict[str, Any] = _reports().row_json(container, record)
         return found
+
+    def plan_roll_up(self, roll_up: RollUp, container: Node, into: Node) -> Plan:
+        """Return the plan of a roll-up of rows."""
+        from mayflydb.frontends.ydb.roll_ups import plan_roll_up
+
+        return plan_roll_up(roll_up, container, into)
 
     def propose(self, database: str, container: Node, change: Change) -> Proposal:
         """Return the preview of a TTL change."""
