@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final, Protocol
 
 from mayflydb.embedded import RunningServer
@@ -195,18 +195,14 @@ def _results(record: Mapping[str, Any]) -> dict[str, Any]:
     return {name: record[name] for name in names if name in record and record[name] is not None}
 
 
-SHOPS: Final = {"cosmos": CosmosShop, "mongo": MongoShop, "ydb": YdbShop}
+SHOPS: Final[dict[str, Callable[[RunningServer], Shop]]] = {"cosmos": CosmosShop, "mongo": MongoShop, "ydb": YdbShop}
 
 
 @contextmanager
 def open_shop(protocol: str, server: RunningServer) -> Iterator[Any]:
     """A shop, whose sales are not rolled up yet."""
-    shop = SHOPS[protocol](server)
+    shop: Shop = SHOPS[protocol](server)
     try:
         yield shop
     finally:
         shop.close()
-
-
-def later(now: datetime, seconds: int) -> datetime:
-    return now + timedelta(seconds=seconds)

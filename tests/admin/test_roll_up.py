@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from azure.cosmos import PartitionKey
-from pymongo import MongoClient
 
 from mayflydb.embedded import RunningServer
 from rolling_shops import LIFE, ROLL_UP, SHOPS, open_shop
@@ -161,7 +160,7 @@ REFUSALS: list[tuple[dict[str, Any], int, str]] = [
 @pytest.mark.parametrize(("change", "status", "words"), REFUSALS)
 def test_a_roll_up_that_cannot_be_is_refused(rolling: Rolling, change: dict[str, Any], status: int, words: str) -> None:
     rolling.server.cosmos.client().create_database("others").create_container("x", PartitionKey("/id"))
-    with MongoClient(rolling.server.mongo.uri) as client:
+    with rolling.server.mongo.client() as client:
         client["others"]["x"].insert_one({})
     is_cosmos = rolling.shop.source.startswith("cosmos")
     names = {"SOURCE": rolling.shop.source, "OTHER": "mongo:others.x" if is_cosmos else "cosmos:others/x"}

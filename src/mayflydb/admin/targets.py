@@ -15,7 +15,7 @@ import msgspec
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.proposals import Change, Proposal
-from mayflydb.engine.rolling_up import Plan
+from mayflydb.engine.rolling_up import RollUpPlan
 from mayflydb.expiry.roll_up import RollUp
 from mayflydb.expiry.rules import Cause
 from mayflydb.model.errors import BadRequest, NotFound
@@ -82,7 +82,7 @@ class Targets(Protocol):
     def decode_record(self, container: Node, record: Record) -> Mapping[str, Any] | msgspec.Raw:
         """Return the content of a record as JSON, without what the service adds on the way out."""
 
-    def plan_roll_up(self, roll_up: RollUp, container: Node, into: Node) -> Plan:
+    def plan_roll_up(self, roll_up: RollUp, container: Node, into: Node) -> RollUpPlan:
         """Return the plan of a roll-up of a container into another. BadRequest, Unsupported: they do not fit together."""
 
     def drop_event(self, node: Node) -> bytes:

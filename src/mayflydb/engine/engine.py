@@ -188,22 +188,20 @@ class Engine:
         self.loop_watch, self.slow_log = LoopWatch(), SlowLog(monotonic_us, None)
         self.requests = RequestCounts(monotonic_us)
         self.disk, self._kept = disk, kept
-        self.meter, self.monitor = meter, monitor
+        self.nodes, self.meter, self.monitor = nodes, meter, monitor
         self.time, self.reaper = time, reaper
         self.definitions = definitions
         self.companions = Companions(store)
         self.ordered_histories = OrderedHistories(store, nodes)
         self.expiry_counts = ExpiryCounts(store)
         self.accesses = Accesses(time, self.transact, inline=not store.durable)
-        reaper.prepare_sweeps(self.accesses.flush)
+        reaper.prepare_sweeps(self.accesses.flush, self._instant_of_changes)
         self.indexes = Indexes(
-            store, nodes, lambda: self._write_instant(0), lease, reaper.locks, self._begin_build, self.accesses.note_all
-        )
-        self.indexes.roll_ups = reaper.roll_ups
-        reaper.roll_ups.instant_of_writes = self._instant_of_changes
+            store, nodes, lambda: self._write_instant(0), lease, reaper.locks, self._begin_build, self.accesses.note_all,
+            reaper.roll_ups,
+        )  # fmt: skip
         self.dates = DateIndexes(store, nodes, reaper.invalidate, self._begin_build)
         self.undeletes = Undeletes(store, nodes, definitions, self.transact, self.now)
-        self.nodes = nodes
         self.version_cache = reaper.version_cache
         self.version_cache.max_bytes = self.transaction_bytes.limit // 2
         self.locks = reaper.locks

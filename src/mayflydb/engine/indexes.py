@@ -77,17 +77,18 @@ class Indexes:
         locks: Locks | None = None,
         begin: Callable[[int], Computing] = lambda container: HERE,
         accessed: Accessed = lambda container, records, now: None,
+        roll_ups: RollUps | None = None,
     ) -> None:
         """`instant`: returns the instant of a write now. `lease`: takes a build for this node, if other nodes share the
         store.
 
-        `locks`: as in Build. `begin`: begins the computation of a container's keys. `accessed`: told of records that were read.
+        `locks`, `roll_ups`: as in Build. `begin`: begins the computation of a container's keys. `accessed`: told of records that
+        were read.
         """
         self._accessed = accessed
         self._begin_computing = begin
         self._locks = locks
-        self.roll_ups: RollUps | None = None
-        """Writes the aggregates of expired records that make room for a unique index."""
+        self._roll_ups = roll_ups
         self._store = store
         self._nodes = nodes
         self._instant = instant
@@ -235,7 +236,7 @@ class Indexes:
 
     async def _build_all(self, container: int, choose: Choose, keys_of: KeysOf) -> tuple[Index, ...]:
         build = Build(
-            self._store, self._nodes, container, keys_of, self._locks, self._begin_computing(container), self.roll_ups
+            self._store, self._nodes, container, keys_of, self._locks, self._begin_computing(container), self._roll_ups
         )
         if await build.define(choose):
             return build.indexes
@@ -328,7 +329,7 @@ class Indexes:
 
     async def _build(self, container: int, index: Index, keys_of: KeysOf) -> None:
         build = Build(
-            self._store, self._nodes, container, keys_of, self._locks, self._begin_computing(container), self.roll_ups
+            self._store, self._nodes, container, keys_of, self._locks, self._begin_computing(container), self._roll_ups
         )
         build.indexes = (index,)
         after: Position | None = None

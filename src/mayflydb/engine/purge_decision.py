@@ -101,10 +101,7 @@ def purge_due(
         for due in ready:
             records = yield from _read_due(container, due, share, frozenset(spared))
             version_cache.note_purge(container, row.lsn, records)
-    orderer = node.definition.ordered if node.definition.history else None
-    stamp = (yield from next_stamp(orderer, {})) if orderer is not None and ready else None
-    purges = tuple(_build_purge(node, request, ready, n, share, stamp, spared) for n in range(len(ready)))
-    return Outcome(purges, SweepReply(ends))
+    return Outcome((yield from _build_purges(node, request, ready, share, spared)), SweepReply(ends))
 
 
 def _may_purge(node: Node, request: PurgeRequest) -> bool:
@@ -152,6 +149,15 @@ def _expire_each(
             version_cache.note(container, replaced)
     released = () if node.definition.held_roll_up is None else (PutRow(row_of(with_held(node, None))),)
     return Outcome((*transaction.changes, *released), SweepReply(ends, tuple(purged), transaction.expirables))
+
+
+def _build_purges(
+    node: Node, request: PurgeRequest, ready: Sequence[DueRange], share: int, spared: Spared
+) -> Generator[Read[Any], Any, tuple[Purge, ...]]:
+    """Return the purges of up to `share` records of each range."""
+    orderer = node.definition.ordered if node.definition.history else None
+    stamp = (yield from next_stamp(orderer, {})) if orderer is not None and ready else None
+    return tuple(_build_purge(node, request, ready, n, share, stamp, spared) for n in range(len(ready)))
 
 
 def _build_purge(

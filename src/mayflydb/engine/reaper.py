@@ -115,9 +115,12 @@ class Reaper:
         """Have purges noted from now on."""
         self._sweeper.traces = traces
 
-    def prepare_sweeps(self, prepare: Callable[[], Awaitable[None]]) -> None:
-        """Have this done before the sweeps of each request."""
+    def prepare_sweeps(
+        self, prepare: Callable[[], Awaitable[None]], instant_of_writes: Callable[[Instant], Instant]
+    ) -> None:
+        """Have `prepare` done before the sweeps of each request. `instant_of_writes`: that of a write that is decided now."""
         self._sweeper.prepare = prepare
+        self.roll_ups.instant_of_writes = instant_of_writes
 
     # --- news ------------------------------------------------------------------------------------------------------
 

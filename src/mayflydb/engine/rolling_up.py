@@ -2,7 +2,7 @@
 
 So each record is in its aggregate exactly once: the commit that takes the record away brings the aggregate. The records of one
 transaction are grouped first, and each aggregate is read and written once, by a write like those of clients. Front ends provide a
-`Plan` of each roll-up, which reads records and writes aggregates in the terms of its protocol.
+`RollUpPlan` of each roll-up, which reads records and writes aggregates in the terms of its protocol.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mayflydb.engine.locks import Locks
 from mayflydb.engine.transactions import WriteTransaction
 from mayflydb.engine.workspace import Workspace
 from mayflydb.expiry.lifecycle import HeldRollUp
-from mayflydb.expiry.roll_up import Arithmetic, Reading, RollUp, Tallies, Tally
+from mayflydb.expiry.roll_up import Arithmetic, GroupTallies, GroupTally, Reading, RollUp
 from mayflydb.model.errors import MayflyError, OwnerNotFound, Unavailable
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record
@@ -33,8 +33,8 @@ MAX_PLANS: Final = 1000
 Steps = Generator[Read[Any], Any, None]
 
 
-class Plan(Protocol):
-    """How the records of one container are rolled up into another, as both are defined now."""
+class RollUpPlan(Protocol):
+    """The roll-up of one container's records into another, as both are defined now."""
 
     @property
     def arithmetic(self) -> Arithmetic:
@@ -43,11 +43,11 @@ class Plan(Protocol):
     def read(self, record: Record, deadline: Instant) -> Reading:
         """Return the group and the numbers of a record. It never refuses a record."""
 
-    def write(self, space: Workspace, tally: Tally) -> Steps:
+    def write(self, space: Workspace, tally: GroupTally) -> Steps:
         """Add a tally to the record of its group. Errors: those of a client's write."""
 
 
-Planner = Callable[[RollUp, Node, Node], Plan]
+Planner = Callable[[RollUp, Node, Node], RollUpPlan]
 """Makes the plan of a roll-up, of the container of records and that of aggregates. BadRequest: they do not fit together."""
 
 
@@ -67,7 +67,7 @@ class RollUps:
         self._store = store
         self._nodes = nodes
         self._locks = locks
-        self._plans: dict[tuple[int, int], tuple[Node, Node, Plan]] = {}
+        self._plans: dict[tuple[int, int], tuple[Node, Node, RollUpPlan]] = {}
 
     def begin(self, now: Instant) -> WriteTransaction:
         """Begin the transaction of a purge, which writes aggregates like a client."""
@@ -89,7 +89,7 @@ class RollUps:
         try:
             space = yield from self._open(transaction, roll_up)
             plan = self._plan(roll_up, node, space.node)
-            tallies = Tallies(roll_up, plan.arithmetic)
+            tallies = GroupTallies(roll_up, plan.arithmetic)
             for record, deadline in records:
                 tallies.add(plan.read(record, deadline))
             for tally in tallies:
@@ -117,7 +117,7 @@ class RollUps:
                 id = row.id
             return (yield from transaction.on(id))
 
-    def _plan(self, roll_up: RollUp, source: Node, target: Node) -> Plan:
+    def _plan(self, roll_up: RollUp, source: Node, target: Node) -> RollUpPlan:
         key = (source.id, target.id)
         known = self._plans.get(key)
         if known is not None and known[0] is source and known[1] is target:

@@ -244,7 +244,7 @@ class Sweeper:
             if purged.records:
                 self._note_delay(container, request.now - end)
         self._monitor.count_sweep(container, removed, size, committed.held)
-        self._note_written(reply.written)
+        self._note_deadlines(reply.written)
         if removed:
             self._notifier.notify()
         # The next record of the container is found by a read.
@@ -264,7 +264,7 @@ class Sweeper:
             self._agenda.mark_unknown(container)
             raise Delayed from locked
 
-    def _note_written(self, written: Sequence[ExpirableRecords]) -> None:
+    def _note_deadlines(self, written: Sequence[ExpirableRecords]) -> None:
         for container, rules, own, records in written:
             for record in records:
                 ahead = upcoming(record, rules, self._monitor.schedule if own is None else own)

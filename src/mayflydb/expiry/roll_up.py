@@ -107,8 +107,8 @@ class Arithmetic(msgspec.Struct, frozen=True):
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """What a roll-up takes from one record. `key` is equal exactly for the records of one group, whose members are `group`;
-    `numbers` are in the order of `number_paths`; None: the record has no number there.
+    """The parts of one record that a roll-up takes. `key` is equal exactly for the records of one group, and `group` has its
+    members; `numbers` are in the order of `number_paths`; None: the record has no number there.
     """
 
     key: Hashable
@@ -116,7 +116,7 @@ class Reading(msgspec.Struct, frozen=True):
     numbers: Sequence[Number | None]
 
 
-class Tally:
+class GroupTally:
     """The aggregates of the records of one group. `numbers` are in the order of the roll-up's; None: no record had a number."""
 
     __slots__ = ("count", "group", "numbers", "skipped")
@@ -137,7 +137,7 @@ def combine(function: Function, one: Number | None, other: Number | None, arithm
     return other if is_less is (function == "min") else one
 
 
-class Tallies:
+class GroupTallies:
     """The tallies of one roll-up in one transaction."""
 
     def __init__(self, roll_up: RollUp, arithmetic: Arithmetic) -> None:
@@ -145,13 +145,13 @@ class Tallies:
         paths = roll_up.number_paths
         # (place of the aggregate, place of its number, function)
         self._places = [(n, paths.index(each.path), each.function) for n, each in enumerate(roll_up.aggregates)]
-        self._by_key: dict[Hashable, Tally] = {}
+        self._by_key: dict[Hashable, GroupTally] = {}
 
     def add(self, reading: Reading) -> None:
         """Add what was read from a record to the tally of its group."""
         tally = self._by_key.get(reading.key)
         if tally is None:
-            tally = self._by_key[reading.key] = Tally(reading.group, len(self._places))
+            tally = self._by_key[reading.key] = GroupTally(reading.group, len(self._places))
         tally.count += 1
         tally.skipped += sum(number is None for number in reading.numbers)
         totals = tally.numbers
@@ -160,7 +160,7 @@ class Tallies:
             if number is not None:
                 totals[place] = combine(function, totals[place], number, self._arithmetic)
 
-    def __iter__(self) -> Iterator[Tally]:
+    def __iter__(self) -> Iterator[GroupTally]:
         return iter(self._by_key.values())
 
 
@@ -205,7 +205,7 @@ def value_at(document: Mapping[str, Any], path: Sequence[str]) -> Any:
 
 def add_tally(
     roll_up: RollUp,
-    tally: Tally,
+    tally: GroupTally,
     present: Mapping[str, Any],
     check: Callable[[str, Any], Number],
     arithmetic: Arithmetic,

@@ -17,9 +17,9 @@ from mayflydb.engine.workspace import Workspace
 from mayflydb.expiry.roll_up import (
     Arithmetic,
     GroupMember,
+    GroupTally,
     Reading,
     RollUp,
-    Tally,
     add_tally,
     moment_of,
     shorten_text,
@@ -85,14 +85,14 @@ class ItemPlan:
         numbers = [_number(value_at(document, path)) for path in self._number_paths]
         return Reading(id_of(group), group, numbers)
 
-    def write(self, space: Workspace, tally: Tally) -> Generator[Any, Any, None]:
+    def write(self, space: Workspace, tally: GroupTally) -> Generator[Any, Any, None]:
         """Add a tally to the item of its group, with all checks of a client's write."""
         head = {"id": id_of(tally.group), **tally.group}
         partition = self.target.key.partition_of(head)
         draft = partial(self._merge, tally, head, partition)
         yield from space.run(Command(Mode.UPSERT, partition, head["id"].encode(), draft))
 
-    def _merge(self, tally: Tally, head: Mapping[str, Any], partition: bytes, before: Record | None) -> Draft:
+    def _merge(self, tally: GroupTally, head: Mapping[str, Any], partition: bytes, before: Record | None) -> Draft:
         item = dict(head) if before is None else decode_item(before.value)
         results = add_tally(self._roll_up, tally, item, partial(_check_number, head["id"]), self.arithmetic)
         item |= {name: _fit(head["id"], name, number) for name, number in results.items()}

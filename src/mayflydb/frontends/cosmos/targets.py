@@ -10,7 +10,7 @@ import msgspec
 
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.proposals import Change, Proposal
-from mayflydb.engine.rolling_up import Plan
+from mayflydb.engine.rolling_up import RollUpPlan
 from mayflydb.expiry.deadline import deadline, has_passed
 from mayflydb.expiry.roll_up import RollUp
 from mayflydb.expiry.rules import Cause
@@ -82,7 +82,7 @@ class CosmosTargets:
         """Return an item as it was sent, without system properties."""
         return msgspec.Raw(record.value)
 
-    def plan_roll_up(self, roll_up: RollUp, container: Node, into: Node) -> Plan:
+    def plan_roll_up(self, roll_up: RollUp, container: Node, into: Node) -> RollUpPlan:
         """Return the plan of a roll-up of items."""
         return plan_roll_up(roll_up, container, into)
 

@@ -13,9 +13,9 @@ from mayflydb.engine.workspace import Workspace
 from mayflydb.expiry.roll_up import (
     Arithmetic,
     GroupMember,
+    GroupTally,
     Reading,
     RollUp,
-    Tally,
     add_tally,
     moment_of,
     shorten_bytes,
@@ -70,7 +70,7 @@ class DocumentPlan:
         numbers = [_number(value_at(document, path)) for path in self._number_paths]
         return Reading(id_key(group), group, numbers)
 
-    def write(self, space: Workspace, tally: Tally) -> Generator[Any, Any, None]:
+    def write(self, space: Workspace, tally: GroupTally) -> Generator[Any, Any, None]:
         """Add a tally to the document of its group, with all checks of a client's write."""
         identity = identity_of(tally.group)
         record = yield from space.get(identity.partition, identity.key)

@@ -10,7 +10,7 @@ import msgspec
 
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.proposals import Change, Proposal
-from mayflydb.engine.rolling_up import Plan
+from mayflydb.engine.rolling_up import RollUpPlan
 from mayflydb.expiry.roll_up import RollUp
 from mayflydb.expiry.rules import Cause
 from mayflydb.model.errors import BadRequest, Unsupported
@@ -104,7 +104,7 @@ class MongoTargets:
 
         return msgspec.Raw(format_document(record.value).encode())
 
-    def plan_roll_up(self, roll_up: RollUp, container: Node, into: Node) -> Plan:
+    def plan_roll_up(self, roll_up: RollUp, container: Node, into: Node) -> RollUpPlan:
         """The plan of a roll-up of documents."""
         from mayflydb.frontends.mongo.roll_ups import plan_roll_up
 

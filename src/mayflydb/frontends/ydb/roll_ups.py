@@ -16,9 +16,9 @@ from mayflydb.expiry.roll_up import (
     Aggregate,
     Arithmetic,
     GroupMember,
+    GroupTally,
     Reading,
     RollUp,
-    Tally,
     Unit,
     add_tally,
     moment_of,
@@ -174,12 +174,12 @@ class RowPlan:
         group = tuple([read(row, record, deadline) for read in self._members])
         return Reading(group, group, [read(row) for read in self._numbers])
 
-    def write(self, space: Workspace, tally: Tally) -> Generator[Any, Any, None]:
+    def write(self, space: Workspace, tally: GroupTally) -> Generator[Any, Any, None]:
         """Add a tally to the row of its group, as an UPSERT does."""
         key = self._target.key_from([tally.group[place] for place in self._key_order])
         yield from space.run(Command(Mode.UPSERT, partition_of(key), key, partial(self._merge, tally, key)))
 
-    def _merge(self, tally: Tally, key: bytes, before: Record | None) -> Draft:
+    def _merge(self, tally: GroupTally, key: bytes, before: Record | None) -> Draft:
         layout = self._target
         row = layout.default_row() if before is None else layout.decode(before.value)
         present = {name: row[layout.numbers[name]] for name in self._roll_up.result_names}

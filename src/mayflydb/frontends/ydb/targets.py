@@ -10,7 +10,7 @@ import msgspec
 
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.proposals import Change, Proposal
-from mayflydb.engine.rolling_up import Plan
+from mayflydb.engine.rolling_up import RollUpPlan
 from mayflydb.expiry.roll_up import RollUp
 from mayflydb.expiry.rules import Cause
 from mayflydb.model.errors import BadRequest, Unsupported
@@ -84,7 +84,7 @@ class YdbTargets:
         found: dict[str, Any] = _reports().row_json(container, record)
         return found
 
-    def plan_roll_up(self, roll_up: RollUp, container: Node, into: Node) -> Plan:
+    def plan_roll_up(self, roll_up: RollUp, container: Node, into: Node) -> RollUpPlan:
         """Return the plan of a roll-up of rows."""
         from mayflydb.frontends.ydb.roll_ups import plan_roll_up
 
