@@ -79,7 +79,7 @@ class CosmosShop:
     def totals(self) -> Totals:
         found = {}
         for item in self._totals.read_all_items():
-            tenant = "null" if item["tenant"] is None else item["tenant"]
+            tenant = "null" if item["tenant"] is None else item["tenant"].replace("/", "%2F")
             assert item["id"] == f"{tenant}|{item['day']}"
             found[item["tenant"], item["day"]] = _results(item)
         return found

@@ -28,6 +28,9 @@ from mayflydb.store.interface import DiskFacts, Holds, Store
 INLINE_LIMIT: Span = 4 * MILLISECOND
 """The longest sweep of a store that works on the event loop itself."""
 
+INLINE_BY_RECORD: Final = 32
+"""Records that such a store purges one by one in about 2 ms."""
+
 DATABASE_LIMITS: Final = Limits(most=2_000, duration=20 * MILLISECOND, first=1_000, fewest=500)
 """Sweeps of a database in processes of its own: the round trips of a sweep take as long as the purge of 200 records."""
 
@@ -83,5 +86,5 @@ def _limits(store: Store, clock: Clock) -> Limits:
     if clock.mode != "real":
         return Limits(duration=None)
     if not store.durable:
-        return Limits(duration=INLINE_LIMIT)
+        return Limits(duration=INLINE_LIMIT, by_record=INLINE_BY_RECORD)
     return DATABASE_LIMITS if store.description.startswith("postgresql:") else Limits()

@@ -172,7 +172,9 @@ class Sweeper:
 
     async def _sweep_and_pay(self, sweep: Sweep, affordable: int | None, request: PurgeRequest, permit: Pass) -> int:
         """Sweep at most the `affordable` number of records (None: no budget pays for them); return the number of purged ones."""
-        limit = min(limit for limit in (sweep.limit, affordable, permit.records) if limit is not None)
+        node = self._nodes.recall(sweep.container)
+        most = self.limits.by_record if node is not None and node.expires_by_record else None
+        limit = min(limit for limit in (sweep.limit, affordable, permit.records, most) if limit is not None)
         removed = await self._sweep_or_postpone(sweep, limit, request, permit)
         await self._billing.pay(sweep.container, removed, from_unused=affordable is not None)
         return removed
