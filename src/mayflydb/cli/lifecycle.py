@@ -24,7 +24,13 @@ def lifecycle() -> None:
 def show_(ctx: click.Context, target: str | None) -> None:
     """Show the lifecycle settings of TARGET, or of all containers. An empty cell: the server's setting holds."""
     answer = admin_client(ctx).get("lifecycle", {"target": target} if target else {})
-    show(ctx, answer, answer["targets"])
+    brief = [
+        each
+        | {"roll_up": each["roll_up"] and each["roll_up"]["into"]}
+        | {"held_roll_up": each["held_roll_up"] and each["held_roll_up"]["reason"]}
+        for each in answer["targets"]
+    ]
+    show(ctx, answer, answer["targets"], brief)
 
 
 def _limits(ctx: click.Context, parameter: click.Parameter, value: str | None) -> object:

@@ -166,7 +166,7 @@ class AdminHandle:
         return self._controls.ask("POST", "purge", target=target)
 
     def set_lifecycle(self, target: str, **settings: Any) -> dict[str, Any]:
-        """Change lifecycle settings of a container: `grace`, such as `7d`; `guard`, as the admin API has it."""
+        """Change lifecycle settings of a container: `grace`, such as `7d`; `guard` and `roll_up`, as the admin API has them."""
         return self._controls.ask("POST", "lifecycle", target=target, **settings)
 
     def undelete(self, target: str, id: str | None = None, pk: Any = NOT_GIVEN, **selection: Any) -> int:

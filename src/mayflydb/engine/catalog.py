@@ -130,6 +130,11 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     retired: int | None = None
     held_roll_up: HeldRollUp | None = None
 
+    @property
+    def is_held(self) -> bool:
+        """Return whether the guard holds the purge of the container, or it waits because a roll-up fails."""
+        return self.held is not None or self.held_roll_up is not None
+
 
 class Node(msgspec.Struct, frozen=True):
     """A database or container: its position in the tree and its definition."""

@@ -76,6 +76,7 @@ HELP: dict[str, tuple[str, str]] = {
     "mayfly_ttl_default_seconds": ("gauge", "The default ttl; -1 without a default, absent while off."),
     "mayfly_ttl_backlog_items": ("gauge", "Records that are due and not yet purged."),
     "mayfly_guard_held": ("gauge", "1 while the guard holds the purge of the container."),
+    "mayfly_roll_up_held": ("gauge", "1 while the purge of the container waits because its roll-up fails."),
     "mayfly_touched_records_total": ("counter", "Records that got a new life by a read since the server started."),
     "mayfly_touches_missed_total": (
         "counter",
@@ -306,6 +307,7 @@ async def _counts(
         "mayfly_ttl_default_seconds": default,
         "mayfly_ttl_backlog_items": backlog,
         "mayfly_guard_held": int(container.node.definition.held is not None),
+        "mayfly_roll_up_held": int(container.node.definition.held_roll_up is not None),
         "mayfly_ttl_purged_total": admin.engine.reaper.purge_counts[container.node.id],
         "mayfly_ttl_purge_lag_seconds": 0 if oldest is None else (now - grace - oldest) / SECOND,
         "mayfly_ttl_next_expiry_timestamp_seconds": None if following is None else following / SECOND,
