@@ -40,6 +40,11 @@ class Rolling:
         # A pass of YDB comes once in a quarter of an hour.
         self.server.clock.advance(hours=2)
 
+    def metrics(self) -> set[tuple[str, str]]:
+        """(name, value) of each sample, without labels."""
+        lines = self.http("GET", "/metrics").body.decode().splitlines()
+        return {(line.partition("{")[0], line.rpartition(" ")[2]) for line in lines}
+
     def settings(self) -> dict[str, Any]:
         (found,) = self.http.get(f"lifecycle?target={self.shop.source}")["targets"]
         return dict(found)
@@ -105,6 +110,7 @@ def test_without_its_target_nothing_is_purged_until_it_is_back(rolling: Rolling,
     assert "totals" in held["reason"]
     (listed,) = rolling.http.get(f"ttl?target={rolling.shop.source}")["targets"]
     assert (listed["held"], rolling.shop.live()) == (True, {})
+    assert ("mayfly_roll_up_held", "1") in rolling.metrics()
     with pytest.raises(Exception, match="rolled up"):
         rolling.put((1, "a", 1))
     rolling.shop.make_totals()

@@ -247,8 +247,8 @@ def insert(tables: Tables, *rows: str) -> None:
 
 def test_numbers_of_rows(tables: Tables, server: RunningServer) -> None:
     tables.run(
-        "CREATE TABLE totals (k Utf8, h Timestamp, d Date, m Utf8, n Int32, i Int64, u Uint64, x Double, f Float, e Decimal(22,2), "
-        "PRIMARY KEY (h, k, d, m))"
+        "CREATE TABLE totals (k Utf8, h Timestamp, d Date, m Utf8, n Int32, i Int64, u Uint64, x Double, f Float, "
+        "e Decimal(22,2), PRIMARY KEY (h, k, d, m))"
     )
     units = [{"hour": "deadline", "name": "h"}, {"day": "deadline", "name": "d"}, {"month": "deadline", "name": "m"}]
     sums = {name: f"/{name}" for name in "iufe"} | {"x": "/d"}
