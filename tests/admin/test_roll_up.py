@@ -22,9 +22,9 @@ class Rolling:
 
     def __init__(self, shop: Any, server: RunningServer, http: Http) -> None:
         self.shop, self.server, self.http = shop, server, http
-        self.set({**ROLL_UP, "into": shop.into})
+        self.change({**ROLL_UP, "into": shop.into})
 
-    def set(self, roll_up: object, **more: object) -> dict[str, Any]:
+    def change(self, roll_up: object, **more: object) -> dict[str, Any]:
         answer: dict[str, Any] = self.http.post("lifecycle", target=self.shop.source, roll_up=roll_up, **more)
         return answer
 
@@ -73,7 +73,7 @@ def test_expired_records_are_aggregated_once(rolling: Rolling) -> None:
 def test_the_setting_is_shown_as_it_was_set(rolling: Rolling) -> None:
     wanted = {**ROLL_UP, "into": rolling.shop.into}
     assert (rolling.settings()["roll_up"], rolling.settings()["held_roll_up"]) == (wanted, None)
-    assert rolling.set("off")["roll_up"] is None
+    assert rolling.change("off")["roll_up"] is None
     rolling.put((1, "a", 5))
     rolling.expire()
     assert (rolling.shop.live(), rolling.shop.totals()) == ({}, {})
@@ -88,7 +88,7 @@ def test_deletes_and_replaces_by_clients_are_not_rolled_up(rolling: Rolling) -> 
 
 
 def test_grace_rolls_up_at_the_purge_and_undelete_takes_nothing_back(rolling: Rolling) -> None:
-    rolling.set({**ROLL_UP, "into": rolling.shop.into}, grace="3h")
+    rolling.change({**ROLL_UP, "into": rolling.shop.into}, grace="3h")
     rolling.put((1, "a", 5))
     rolling.server.clock.advance(seconds=LIFE)
     assert (rolling.shop.live(), rolling.shop.totals()) == ({}, {})
@@ -102,7 +102,7 @@ def test_grace_rolls_up_at_the_purge_and_undelete_takes_nothing_back(rolling: Ro
 @pytest.mark.parametrize("how", ["sweep", "replaced"])
 def test_without_its_target_nothing_is_purged_until_it_is_back(rolling: Rolling, how: str) -> None:
     # Under a grace a record of each protocol is hidden at its deadline, so that another one takes its place.
-    rolling.set({**ROLL_UP, "into": rolling.shop.into}, grace="1h")
+    rolling.change({**ROLL_UP, "into": rolling.shop.into}, grace="1h")
     rolling.put((1, "a", 5))
     rolling.shop.drop_totals()
     rolling.server.clock.advance(hours=3)
@@ -140,7 +140,7 @@ def test_a_target_that_refuses_holds_the_purge(rolling: Rolling) -> None:
 def test_totals_may_have_a_life_of_their_own(rolling: Rolling) -> None:
     rolling.shop.drop_totals()
     rolling.shop.make_totals(86_400 * 3)
-    rolling.set({**ROLL_UP, "into": rolling.shop.into})
+    rolling.change({**ROLL_UP, "into": rolling.shop.into})
     rolling.put((1, "a", 5))
     rolling.expire()
     assert len(rolling.shop.totals()) == 1
@@ -186,7 +186,7 @@ def test_an_instant_may_be_grouped_by_hour_day_and_month(rolling: Rolling) -> No
     if rolling.shop.source.startswith("ydb"):
         pytest.skip("its key is made of the columns of the table; see test_roll_up_types")
     group = ["/tenant", *({unit: "deadline", "name": unit[0]} for unit in ("hour", "day", "month"))]
-    rolling.set({"into": rolling.shop.into, "group": group, "count": "n"})
+    rolling.change({"into": rolling.shop.into, "group": group, "count": "n"})
     rolling.put((1, "a", 5))
     rolling.expire()
     at = NOW + timedelta(seconds=LIFE)

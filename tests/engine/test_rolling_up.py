@@ -112,6 +112,9 @@ class Ledger:
         scan = Scan(container, b"", None, Order.CREATED, None, 1000)
         return self.site.run(self.site.engine.store.read(scan))
 
+    def sweep(self) -> None:
+        self.purge()
+
     def purge(self) -> int:
         request = PurgeRequest(self.site.now, self.site.now, "run now", override="all")
         return self.site.run(self.site.engine.reaper.sweep_due(request)).total()
@@ -138,7 +141,7 @@ def play(ledger: Ledger, chance: random.Random, *more: Choice) -> None:
         lambda: ledger.put(key, chance.choice(TENANTS), chance.randrange(-50, 100), chance.choice((None, 5, 20))),
         lambda: ledger.delete(key),
         lambda: site.pass_seconds(chance.randrange(12)),
-        lambda: ledger.purge() and None,
+        ledger.sweep,
         *more,
     ]
     chance.choices(choices, [6, 1, 3, 2, *[2] * len(more)])[0]()
@@ -212,7 +215,7 @@ def test_amounts_are_conserved_beside_open_transactions(site: Site, seed: int) -
     for _ in range(STEPS):
         # A plain write would wait for the open transaction that has locked its total.
         if open_now:
-            chance.choice((end, lambda: site.pass_seconds(3), lambda: ledger.purge() and None, begin))()
+            chance.choice((end, lambda: site.pass_seconds(3), ledger.sweep, begin))()
         else:
             play(ledger, chance, begin)
         ledger.check()
