@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from azure.cosmos import PartitionKey
-from bson import Decimal128, Int64
+from bson import Binary, Code, DatetimeMS, DBRef, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
 from pymongo import MongoClient
 
 from mayflydb.embedded import RunningServer
@@ -83,6 +83,21 @@ def test_groups_of_documents(mongo: MongoClient[dict[str, Any]], server: Running
     }
     assert counts == {("5", False): 3, ("5", True): 1, ("None", False): 3, ("xxxxx", True): 1}
     assert {each["_id"]["hour"] for each in mongo["d"]["totals"].find()} == {NOW.replace(tzinfo=None)}
+
+
+def test_documents_of_any_kind_are_rolled_up(mongo: MongoClient[dict[str, Any]], server: RunningServer) -> None:
+    """No value of a document stops the purge of the others."""
+    server.set_lifecycle("mongo:d.source", roll_up={**MONGO, "count": "n"})
+    values: list[Any] = [
+        ObjectId(), Regex("x", "i"), Code("x"), Code("x", {"y": 1}), MinKey(), MaxKey(), Timestamp(1, 2), b"x" * 5000,
+        Binary(b"x" * 16, 4), Binary(b"x" * 5000, 5), DatetimeMS(-(2**62)), DBRef("c", 1), {}, {"a": 1}, [], [1],
+        None, True, "", "x" * 9000,
+        float("nan"), float("-inf"), Decimal128("9E+6144"), Decimal128("9E+6144"), Decimal128("NaN"), Int64(-(2**63)),
+    ]  # fmt: skip
+    mongo["d"]["source"].insert_many([{"k": value, "v": value, "at": NOW} for value in values])
+    server.clock.advance(hours=1)
+    assert mongo["d"]["source"].count_documents({}) == 0
+    assert sum(each["n"] for each in mongo["d"]["totals"].find({}, {"n": 1, "_id": 0})) == len(values)
 
 
 def test_change_streams_tell_of_totals(mongo: MongoClient[dict[str, Any]], server: RunningServer) -> None:
@@ -170,6 +185,36 @@ def test_the_partition_key_of_totals(
     (total,) = totals.read_all_items()
     assert total["n"] == 2
     assert total.get("k") is None
+
+
+def test_items_of_any_kind_are_rolled_up(server: RunningServer, http: Http) -> None:
+    """No value of an item stops the purge of the others."""
+    shop = server.cosmos.client().create_database("shop")
+    source = shop.create_container("source", PartitionKey("/id"), default_ttl=60)
+    totals = shop.create_container("totals", PartitionKey("/k"))
+    roll_up = {"into": "cosmos:shop/totals", "group": ["/k"], "count": "n", "sum": {"s": "/v"}, "skipped": "skipped"}
+    server.set_lifecycle("cosmos:shop/source", roll_up=roll_up)
+    values: list[Any] = [
+        10**30,
+        10**308,
+        -(10**308),
+        1e-320,
+        True,
+        "",
+        "\u0000",
+        "ä" * 3000,
+        "x" * 100_000,
+        [],
+        {"k": 1},
+        None,
+    ]
+    for n, value in enumerate(values):
+        source.create_item({"id": str(n), "k": value, "v": value})
+    source.create_item({"id": "none"})
+    server.clock.advance(hours=1)
+    found = list(totals.read_all_items())
+    assert sum(total["n"] for total in found) == len(values) + 1
+    assert sum(total["skipped"] for total in found) == len(values) + 1 - 4
 
 
 def test_members_of_clients_and_their_ttl_stay(server: RunningServer, http: Http) -> None:
