@@ -28,7 +28,7 @@ from mayflydb.store.interface import DiskFacts, Holds, Store
 INLINE_LIMIT: Span = 4 * MILLISECOND
 """The longest sweep of a store that works on the event loop itself."""
 
-INLINE_BY_RECORD: Final = 32
+INLINE_BY_RECORD: Final = 24
 """Records that such a store purges one by one in about 2 ms."""
 
 DATABASE_LIMITS: Final = Limits(most=2_000, duration=20 * MILLISECOND, first=1_000, fewest=500)

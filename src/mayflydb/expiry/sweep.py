@@ -44,7 +44,7 @@ class Limits(msgspec.Struct, frozen=True):
     duration: Span | None = 10 * MILLISECOND
     first: int = 256
     fewest: int = 256
-    by_record: int = 128
+    by_record: int = 96
 
 
 class Waiting(msgspec.Struct, frozen=True):
