@@ -15,7 +15,7 @@ from mayflydb.engine.catalog import Definition
 from mayflydb.engine.expiry_events import EventLimits
 from mayflydb.engine.guard import Pass
 from mayflydb.engine.purge_decision import NOTHING, purge_due
-from mayflydb.engine.sweeper import FRUITLESS_SWEEPS
+from mayflydb.engine.sweep_progress import FRUITLESS_SWEEPS
 from mayflydb.expiry.rules import Rule
 from mayflydb.expiry.sweep import Limits, PurgeRequest, Sweep
 from mayflydb.model.instant import MINUTE

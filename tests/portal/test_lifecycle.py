@@ -116,6 +116,9 @@ def save(site: Site, protocol: str, **fields: str) -> Page:
     [
         ({}, {}),
         ({"last_image": 86_400}, {"last_image": "1d"}),
+        ({"history": 3600}, {"history": "1h"}),
+        ({"archive": "cold"}, {"archive": "cold"}),
+        ({"roll_up": {"into": "mongo:a.b", "count": "n"}}, {"roll_up": '{"into":"mongo:a.b","count":"n"}'}),
         ({"cascade": [{"to": "mongo:a.b", "path": "c.d", "indexed": True}]}, {"cascade": "mongo:a.b=c.d"}),
         ({"cascade": [{"to": "t", "path": "/p"}, {"to": "u", "path": "/q"}]}, {"cascade": "t=/p, u=/q"}),
         ({"guard": "off"}, {"guard": "off"}),
@@ -145,6 +148,7 @@ def test_texts_and_values(values: dict[str, Any], texts: dict[str, str]) -> None
         ({"guard": "own", "guard_records": "0", "guard_percent": "5"}, "a guard has at least 1 record"),
         ({"guard": "own", "guard_records": "5", "guard_percent": "101"}, "0 to 100 percent"),
         ({"guard": "both"}, "Guard: the server's limits"),
+        ({"roll_up": "{"}, "Roll-up: that is no JSON"),
         ({"cascade": "cosmos:shop/lines"}, "Cascades: a container, ="),
         ({"cascade": "a=b, =c"}, "Cascades: a container, ="),
     ],

@@ -198,7 +198,9 @@ class Stats(Answer, frozen=True):
 
 
 class PurgeResult(Answer, frozen=True):
-    """The records that were purged. `paused`: the targets where purging is paused; `held`: where the guard holds it."""
+    """The records that were purged. `paused`: the targets where purging is paused; `held`: where the guard holds it, or a
+    roll-up fails.
+    """
 
     now: Time
     purged: Count

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from mayflydb.admin.answers import Answer, Count, Target, Time
+from mayflydb.admin.roll_ups import HeldRollUp, RollUpSpec
 from mayflydb.expiry.guard import GuardLimits, Reason
 
 
@@ -21,7 +22,8 @@ class CascadeSettings(Answer, frozen=True):
 class LifecycleSettings(Answer, frozen=True):
     """The lifecycle settings of one container. `guard` null: the limits of the server. Times: seconds.
 
-    `history_since`: the first instant as of which the container can be read; null: none.
+    `history_since`: the first instant as of which the container can be read; null: none. `held_roll_up`: why its purge waits for
+    its roll-up; null: it does not.
     """
 
     target: Target
@@ -32,6 +34,8 @@ class LifecycleSettings(Answer, frozen=True):
     history: Count
     history_since: Time | None
     archive: str | None
+    roll_up: RollUpSpec | None
+    held_roll_up: HeldRollUp | None
     cascade: list[CascadeSettings]
 
 
@@ -54,6 +58,8 @@ class ChangedLifecycle(Answer, frozen=True):
     history: Count
     history_since: Time | None
     archive: str | None
+    roll_up: RollUpSpec | None
+    held_roll_up: HeldRollUp | None
     cascade: list[CascadeSettings]
 
 

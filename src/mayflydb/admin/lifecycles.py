@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET
 
 from mayflydb.admin import formats, requests
+from mayflydb.admin.roll_ups import RollUpSettings
 from mayflydb.admin.targets import ContainerTarget, TargetResolver
 from mayflydb.engine.cascades import DEEPEST
 from mayflydb.engine.engine import Engine
@@ -31,6 +32,7 @@ class Lifecycles:
         self._engine = engine
         self._targets = targets
         self._guard = engine.reaper.guard
+        self._roll_ups = RollUpSettings(engine, targets)
 
     async def show(self, target: str | None) -> dict[str, Any]:
         """Return the lifecycle settings of containers."""
@@ -46,6 +48,9 @@ class Lifecycles:
         given = {name: value for name, value in wanted.settings().items() if value is not UNSET}
         if wanted.cascade is not UNSET:
             given["cascade"] = await self._open_cascades(container, wanted.cascade)
+        if wanted.roll_up is not UNSET:
+            spec = wanted.roll_up
+            given["roll_up"] = None if spec == "off" else await self._roll_ups.resolve(spec, container)
 
         def change(lifecycle: Lifecycle) -> Lifecycle:
             return msgspec.structs.replace(lifecycle, **given)
@@ -82,7 +87,8 @@ class Lifecycles:
             await self._check_way(each.container, container, depth + 1)
 
     async def _describe(self, container: ContainerTarget) -> dict[str, Any]:
-        settings = container.node.definition.lifecycle
+        definition = container.node.definition
+        settings, held = definition.lifecycle, definition.held_roll_up
         return {
             "target": container.target,
             "guard": msgspec.to_builtins(settings.guard),
@@ -93,6 +99,8 @@ class Lifecycles:
             "history_since": formats.time_or_none(self._engine.pasts.find_first_known(container.node)),
             "archive": settings.archive,
             "cascade": [await self._describe_cascade(container, each) for each in settings.cascade],
+            "roll_up": msgspec.to_builtins(await self._roll_ups.describe(settings.roll_up)),
+            "held_roll_up": None if held is None else {"since": formats.time(held.since), "reason": held.reason},
         }
 
     async def _describe_cascade(self, container: ContainerTarget, cascade: Cascade) -> dict[str, Any]:

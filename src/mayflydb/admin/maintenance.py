@@ -51,8 +51,9 @@ class Maintenance:
             if container.node.definition.paused
             and (container.node.id not in own or container.node.definition.paused == "expiry")
         ]
-        # The guard may have held one of them just now.
-        held = [each.target for each in await self._targets.list_containers(target) if each.node.definition.held]
+        # The guard or a roll-up may have held one of them just now.
+        containers = await self._targets.list_containers(target)
+        held = [each.target for each in containers if each.node.definition.is_held]
         return answer | ({"paused": paused} if paused else {}) | ({"held": held} if held else {})
 
     async def reset(self, target: str | None = None, keep_clock: bool = False) -> dict[str, Any]:

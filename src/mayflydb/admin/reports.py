@@ -55,7 +55,7 @@ class ExpiryReports:
             "target": container.target,
             **settings,
             "paused": definition.paused,
-            "held": definition.held is not None,
+            "held": definition.is_held,
         }
         row = {**shown, **counts, "next_expiry": formats.time_or_none(ahead)}
         if "indexes" in settings and container.node.definition.schedule is None:

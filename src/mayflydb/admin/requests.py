@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from mayflydb.admin.archive_names import Format
+from mayflydb.admin.roll_ups import RollUpSpec
 from mayflydb.engine.clock_mover import SweepMode
 from mayflydb.engine.proposals import Change
 from mayflydb.expiry.guard import GuardLimits
@@ -231,6 +232,14 @@ class SetLifecycle(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Meta(description="The name of the archive that gets records when they expire; null: they are not archived."),
     ] = UNSET
 
+    roll_up: Annotated[
+        RollUpSpec | Literal["off"] | UnsetType,
+        Meta(
+            description="Expired records are aggregated into the container `into`, in groups, by the transaction that purges"
+            " them; `off`: they are not."
+        ),
+    ] = UNSET
+
     cascade: Annotated[
         tuple[CascadeTo, ...] | UnsetType,
         Meta(
@@ -240,7 +249,7 @@ class SetLifecycle(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = UNSET
 
     def settings(self) -> dict[str, object]:
-        """The values of the fields of `Lifecycle`; UNSET: as it is."""
+        """The values of the fields of `Lifecycle` but `roll_up` and `cascade`; UNSET: as it is."""
         spans = {"grace": self.grace, "touch": self.touch, "last_image": self.last_image, "history": self.history}
         return {
             "guard": self.guard,

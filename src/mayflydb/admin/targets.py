@@ -16,6 +16,8 @@ from mayflydb.engine.catalog import Node
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.proposals import Anchors, Change, Proposal
 from mayflydb.engine.references import References
+from mayflydb.engine.rolling_up import RollUpPlan
+from mayflydb.expiry.roll_up import RollUp
 from mayflydb.expiry.rules import Cause
 from mayflydb.model.errors import BadRequest, NotFound
 from mayflydb.model.hints import Hint
@@ -97,6 +99,9 @@ class Targets(Protocol):
     def compile_condition(self, container: Node, text: str) -> Callable[[Any], bool]:
         """Compile the filter of a hold. BadRequest for a wrong text; Unsupported for what no filter has, by name."""
 
+    def plan_roll_up(self, roll_up: RollUp, container: Node, into: Node) -> RollUpPlan:
+        """Return the plan of a roll-up of a container into another. BadRequest, Unsupported: they do not fit together."""
+
     def drop_event(self, node: Node) -> bytes:
         """Return the event that ends the history of a dropped database or container; empty for protocols without one."""
 
@@ -125,6 +130,7 @@ class TargetResolver:
     def __init__(self, engine: Engine, spaces: Sequence[Targets]) -> None:
         self._engine = engine
         self._spaces = {each.space: each for each in spaces}
+        engine.reaper.roll_ups.planners = {each.space: each.plan_roll_up for each in spaces}
 
     def find_dates(self, container: Node, record: Record) -> Mapping[str, Instant]:
         """Return the dates of a record of any front end from which its life could count, by field."""

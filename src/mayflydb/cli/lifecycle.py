@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
+import msgspec
 
 from mayflydb.cli.admin import CommandFailed, admin_client, ask_to_confirm, check_with
 from mayflydb.cli.output import output_option, show
@@ -21,7 +24,13 @@ def lifecycle() -> None:
 def show_(ctx: click.Context, target: str | None) -> None:
     """Show the lifecycle settings of TARGET, or of all containers. An empty cell: the server's setting holds."""
     answer = admin_client(ctx).get("lifecycle", {"target": target} if target else {})
-    show(ctx, answer, answer["targets"])
+    brief = [
+        each
+        | {"roll_up": each["roll_up"] and each["roll_up"]["into"]}
+        | {"held_roll_up": each["held_roll_up"] and each["held_roll_up"]["reason"]}
+        for each in answer["targets"]
+    ]
+    show(ctx, answer, answer["targets"], brief)
 
 
 def _limits(ctx: click.Context, parameter: click.Parameter, value: str | None) -> object:
@@ -42,6 +51,19 @@ def _cascades(ctx: click.Context, parameter: click.Parameter, value: tuple[str, 
     if not all(target and path for target, _, path in pairs):
         raise click.BadParameter("TARGET=PATH, or off alone", ctx, parameter)
     return [{"to": target, "path": path} for target, _, path in pairs]
+
+
+def _roll_up(ctx: click.Context, parameter: click.Parameter, value: str | None) -> object:
+    """Parse a roll-up: JSON, or `@` and the name of a file of it. None: not given."""
+    if value is None or value == "off":
+        return value
+    try:
+        text = Path(value[1:]).read_text() if value.startswith("@") else value
+        return msgspec.json.decode(text)
+    except OSError as error:
+        raise click.BadParameter(f"{value[1:]}: {error.strerror}", ctx, parameter) from error
+    except (ValueError, UnicodeDecodeError) as error:
+        raise click.BadParameter(f"it is no JSON: {error}", ctx, parameter) from error
 
 
 @lifecycle.command("set")
@@ -87,6 +109,12 @@ def _cascades(ctx: click.Context, parameter: click.Parameter, value: tuple[str, 
     multiple=True,
     callback=_cascades,
     help="Records of TARGET that have a record's id at PATH leave with it, as in cosmos:shop/lines=/orderId. May be repeated.",
+)
+@click.option(
+    "--roll-up",
+    metavar="JSON|@FILE|off",
+    callback=_roll_up,
+    help="Aggregate expired records into another container by this roll-up, as JSON or a file of it; off: do not.",
 )
 @output_option
 @click.pass_context

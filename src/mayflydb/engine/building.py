@@ -18,7 +18,9 @@ from mayflydb.engine.catalog import OWNER_MISSING, Index, Node, Nodes, State, ne
 from mayflydb.engine.locks import Locked, Locks
 from mayflydb.engine.preparing import Pages, Prepared
 from mayflydb.engine.record_decisions import not_unique
-from mayflydb.engine.workspace import Workspace, repeated_indexes
+from mayflydb.engine.rolling_up import RollUps
+from mayflydb.engine.transactions import WriteTransaction
+from mayflydb.engine.workspace import repeated_indexes
 from mayflydb.evaluation.statement import HERE, Computing
 from mayflydb.expiry.deadline import visible_at
 from mayflydb.model.errors import NotFound, OwnerNotFound
@@ -117,8 +119,11 @@ class Build:
         keys_of: KeysOf,
         locks: Locks | None = None,
         computing: Computing = HERE,
+        roll_ups: RollUps | None = None,
     ) -> None:
-        """`locks`: a locked hidden record is not purged to make room. `computing`: computes the keys."""
+        """`locks`: a locked hidden record is not purged to make room. `computing`: computes the keys. `roll_ups`: writes the
+        aggregates of records that make room.
+        """
         self._locks = Locks() if locks is None else locks
         self._store = store
         self._nodes = nodes
@@ -126,6 +131,8 @@ class Build:
         self._keys_of = keys_of
         self._pages: Pages[list[Entry]] = Pages(store, container, computing, self._entries_of, len)
         self.indexes: tuple[Index, ...] = ()
+        self._roll_ups = roll_ups
+        self._written_into: list[int] = []
 
     async def define(self, choose: Choose) -> bool:
         """Define the chosen indexes; True: the container is empty, so they are ready. Errors: OwnerNotFound, and those of
@@ -168,7 +175,11 @@ class Build:
         # A batch may purge hidden records, so transactions that lock records wait for it as for a sweep.
         with self._locks.purge(self._container):
             locked = self._locks.locked_records(self._container)
-            return (await self._store.write(lambda: self._link_batch(after, now, prepared, locked), "sweep")).reply
+            reply = (await self._store.write(lambda: self._link_batch(after, now, prepared, locked), "sweep")).reply
+        if self._roll_ups is not None:
+            for container in self._written_into:
+                self._roll_ups.changed(container)
+        return reply
 
     def _link_batch(
         self, after: Position | None, now: Instant, prepared: Prepared[list[Entry]], locked: Set[Identity]
@@ -230,7 +241,8 @@ class Build:
         for seq, record in sorted(candidates.items()):
             for each in owned.get(seq) or self._entries_of(record):
                 sharers[each].append(record)
-        space = Workspace(node, now, filters=self._nodes.hold_filters)
+        transaction = self._begin_purge(node, now)
+        space = yield from transaction.on(node.id)
         purged: set[int] = set()
         for each in unique_entries:
             visible = [record for record in sharers[each] if visible_at(record, node.rules, now)]
@@ -244,4 +256,12 @@ class Build:
                         raise Locked((node.id, identity), elsewhere=True)
                     purged.add(record.seq)
                     yield from space.purge_hidden(record)
-        return purged, space.changes
+        if transaction.rolls_up and self._roll_ups is not None:
+            yield from self._roll_ups.roll_up(transaction)
+        self._written_into = [container for container, *_ in transaction.expirables]
+        return purged, list(transaction.changes)
+
+    def _begin_purge(self, node: Node, now: Instant) -> WriteTransaction:
+        if node.definition.lifecycle.roll_up is None or self._roll_ups is None:
+            return WriteTransaction(self._nodes, now)
+        return self._roll_ups.begin(now)

@@ -16,7 +16,7 @@ from mayflydb.engine.hold_filters import HoldFilters
 from mayflydb.expiry.as_of import rules_as_of
 from mayflydb.expiry.guard import HeldPurge
 from mayflydb.expiry.legal_hold import LegalHold
-from mayflydb.expiry.lifecycle import Lifecycle
+from mayflydb.expiry.lifecycle import HeldRollUp, Lifecycle
 from mayflydb.expiry.passes import Schedule
 from mayflydb.expiry.past import Past, remember_rules, rules_at
 from mayflydb.expiry.rules import Rule, with_grace
@@ -108,7 +108,8 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     `undelete`: the undelete that is under way, during which nothing is purged. `retired`: the container of the versions that are
     kept after they have ended; None: there never was one. `past`: the earlier states that can be read; None: none can. `holds`:
     the legal holds, released ones until what they preserved is removed. `preserved`: the container of what they preserved; None:
-    there never was a hold. `ledger`: the container that has the progress of its archive.
+    there never was a hold. `ledger`: the container that has the progress of its archive. `held_roll_up`: why expired records
+    wait to be rolled up; None: they do not.
     """
 
     body: Mapping[str, Any]
@@ -136,6 +137,12 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     preserved: int | None = None
     past: Past | None = None
     ledger: int | None = None
+    held_roll_up: HeldRollUp | None = None
+
+    @property
+    def is_held(self) -> bool:
+        """Return whether the guard holds the purge of the container, or it waits because a roll-up fails."""
+        return self.held is not None or self.held_roll_up is not None
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -159,7 +166,12 @@ class Node(msgspec.Struct, frozen=True):
     def expires_by_record(self) -> bool:
         """Return whether something happens to each record that expires, so that purges read the records."""
         lifecycle = self.definition.lifecycle
-        return bool(self.definition.holds) or lifecycle.keeps_versions or bool(lifecycle.cascade)
+        return (
+            bool(self.definition.holds)
+            or lifecycle.keeps_versions
+            or bool(lifecycle.cascade)
+            or lifecycle.roll_up is not None
+        )
 
     @property
     def body(self) -> Mapping[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Sequence
 from functools import partial
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeVar
 
 from mayflydb.clock import monotonic_us
 from mayflydb.engine.access_log import AccessLog, Observer, Observers
@@ -27,7 +27,7 @@ from mayflydb.engine.monitor import Monitor
 from mayflydb.engine.ordered_histories import OrderedHistories
 from mayflydb.engine.pasts import Pasts
 from mayflydb.engine.read_set import ReadSet
-from mayflydb.engine.reads import Reads, row_at
+from mayflydb.engine.reads import Kept, Reads, keep_none, row_at
 from mayflydb.engine.reaper import Lease, Reaper
 from mayflydb.engine.request_counts import RequestCounts
 from mayflydb.engine.scans import SCAN_BATCH, Batch, Scope, scan
@@ -36,7 +36,7 @@ from mayflydb.engine.slow_log import SlowLog
 from mayflydb.engine.storage_sizes import StorageSizes
 from mayflydb.engine.timekeeper import MARK, OF_THE_HOST, Timekeeper
 from mayflydb.engine.traces import TraceLog
-from mayflydb.engine.transactions import Body, Decided, WriteTransaction
+from mayflydb.engine.transactions import Body, Decided, WriteTransaction, body_of
 from mayflydb.engine.undeletes import Undeletes
 from mayflydb.engine.upcoming import next_deadline
 from mayflydb.engine.workspace import Workspace
@@ -69,14 +69,6 @@ from mayflydb.store.interface import (
 from mayflydb.store.snapshots import RESTORES, Snapshots
 
 T = TypeVar("T")
-
-Kept: TypeAlias = Callable[[int, bytes, bytes], Record | None]
-"""Finds the committed record of a container, a partition and a key if the store keeps it in memory; None: not known."""
-
-
-def keep_none(container: int, partition: bytes, key: bytes) -> Record | None:
-    """Return None, as for a store that keeps no records in memory."""
-    return None
 
 
 MAX_TRANSACTIONS = 1000
@@ -148,16 +140,17 @@ class Engine:
         self.loop_watch, self.slow_log = LoopWatch(), SlowLog(monotonic_us, None)
         self.requests = RequestCounts(monotonic_us)
         self.disk, self.kept = disk, kept
-        self.meter, self.monitor, self.time, self.reaper = meter, monitor, time, reaper
+        self.nodes, self.meter, self.monitor, self.time, self.reaper = nodes, meter, monitor, time, reaper
         self.definitions, definitions.instant_of = definitions, self._write_instant
         self.companions = Companions(store)
         self.ordered_histories = OrderedHistories(store, nodes)
         self.expiry_counts = ExpiryCounts(store)
         self.accesses = Accesses(time, self.transact, store)
-        reaper.prepare_sweeps(self.accesses.flush)
+        reaper.prepare_sweeps(self.accesses.flush, self._instant_of_changes)
         self.indexes = Indexes(
-            store, nodes, lambda: self._write_instant(0), lease, reaper.locks, self._begin_build, self.accesses.note_all
-        )
+            store, nodes, lambda: self._write_instant(0), lease, reaper.locks, self._begin_build, self.accesses.note_all,
+            reaper.roll_ups,
+        )  # fmt: skip
         self.dates = DateIndexes(store, nodes, reaper.invalidate, self._begin_build)
         self.version_cache = reaper.version_cache
         self.version_cache.max_bytes = self.transaction_bytes.limit // 2
@@ -453,6 +446,8 @@ class Engine:
         at, sampler = self._write_instant(now), self.accesses.sampler
         transaction = WriteTransaction(self.nodes, at, self.locks, holder, sampler)
         reply = yield from body(transaction)
+        if transaction.rolls_up:
+            yield from self.reaper.roll_ups.roll_up(transaction)
         for container, replaced in transaction.replaced_versions():
             self.version_cache.note(container, replaced)
         if changes := transaction.changes:
@@ -474,6 +469,9 @@ class Engine:
             raise OwnerNotFound(OWNER_MISSING)
         space = Workspace(self.nodes.of(row), now, None, self.locks, holder, self.nodes.hold_filters)
         written = yield from space.run(command)
+        if space.expired:
+            # Its aggregate is in another container, which takes a transaction: this decision is made again.
+            return (yield from self._decide(body_of(container, command), now, holder))
         if space.replaced:
             self.version_cache.note(container, space.replaced)
         if space.changes:
@@ -514,6 +512,10 @@ class Engine:
         """
         alone = self.lease is None or self.time.clock.mode != "real"
         return max(self._changed_at, self.committed_at) if alone else now
+
+    def _instant_of_changes(self, now: Instant) -> Instant:
+        self._changed_at = self._write_instant(now)
+        return self._changed_at
 
     def _write_instant(self, now: Instant) -> Instant:
         # Requests reach the writer in another order than they read the time. A write's instant is never before that of another

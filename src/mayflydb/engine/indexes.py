@@ -27,6 +27,7 @@ from mayflydb.engine.building import (
 from mayflydb.engine.catalog import Index, Node, Nodes, row_of
 from mayflydb.engine.locks import Locks
 from mayflydb.engine.reaper import Lease
+from mayflydb.engine.rolling_up import RollUps
 from mayflydb.evaluation.statement import HERE, Computing
 from mayflydb.expiry.deadline import visibility
 from mayflydb.model.errors import Conflict, MayflyError, NotFound, Unavailable
@@ -76,15 +77,18 @@ class Indexes:
         locks: Locks | None = None,
         begin: Callable[[int], Computing] = lambda container: HERE,
         accessed: Accessed = lambda container, records, now: None,
+        roll_ups: RollUps | None = None,
     ) -> None:
         """`instant`: returns the instant of a write now. `lease`: takes a build for this node, if other nodes share the
         store.
 
-        `locks`: as in Build. `begin`: begins the computation of a container's keys. `accessed`: told of records that were read.
+        `locks`, `roll_ups`: as in Build. `begin`: begins the computation of a container's keys. `accessed`: told of records that
+        were read.
         """
         self._accessed = accessed
         self._begin_computing = begin
         self._locks = locks
+        self._roll_ups = roll_ups
         self._store = store
         self._nodes = nodes
         self._instant = instant
@@ -243,7 +247,9 @@ class Indexes:
             log.info("work on indexes ended: %s", error)
 
     async def _build_all(self, container: int, choose: Choose, keys_of: KeysOf) -> tuple[Index, ...]:
-        build = Build(self._store, self._nodes, container, keys_of, self._locks, self._begin_computing(container))
+        build = Build(
+            self._store, self._nodes, container, keys_of, self._locks, self._begin_computing(container), self._roll_ups
+        )
         if await build.define(choose):
             return build.indexes
         numbers = [index.number for index in build.indexes]
@@ -334,7 +340,9 @@ class Indexes:
         return next((index for index in standing if index.state != "ready"), None)
 
     async def _build(self, container: int, index: Index, keys_of: KeysOf) -> None:
-        build = Build(self._store, self._nodes, container, keys_of, self._locks, self._begin_computing(container))
+        build = Build(
+            self._store, self._nodes, container, keys_of, self._locks, self._begin_computing(container), self._roll_ups
+        )
         build.indexes = (index,)
         after: Position | None = None
         while True:

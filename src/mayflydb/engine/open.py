@@ -10,10 +10,11 @@ from mayflydb.engine.billing import Billing, Charge
 from mayflydb.engine.budgets import Budgets
 from mayflydb.engine.catalog import Nodes
 from mayflydb.engine.definitions import Definitions
-from mayflydb.engine.engine import Engine, Kept, keep_none
+from mayflydb.engine.engine import Engine
 from mayflydb.engine.housekeeping import DEFAULT_RETENTION, Retention
 from mayflydb.engine.meter import Meter
 from mayflydb.engine.monitor import Monitor
+from mayflydb.engine.reads import Kept, keep_none
 from mayflydb.engine.reaper import Lease, Reaper
 from mayflydb.engine.runs import DEFAULT_PASS_SETTINGS, PassSettings
 from mayflydb.engine.timekeeper import Timekeeper
@@ -26,6 +27,9 @@ from mayflydb.store.interface import DiskFacts, Holds, Store
 
 INLINE_LIMIT: Span = 4 * MILLISECOND
 """The longest sweep of a store that works on the event loop itself."""
+
+INLINE_BY_RECORD: Final = 24
+"""Records that such a store purges one by one in about 2 ms."""
 
 DATABASE_LIMITS: Final = Limits(most=2_000, duration=20 * MILLISECOND, first=1_000, fewest=500)
 """Sweeps of a database in processes of its own: the round trips of a sweep take as long as the purge of 200 records."""
@@ -82,5 +86,5 @@ def _limits(store: Store, clock: Clock) -> Limits:
     if clock.mode != "real":
         return Limits(duration=None)
     if not store.durable:
-        return Limits(duration=INLINE_LIMIT)
+        return Limits(duration=INLINE_LIMIT, by_record=INLINE_BY_RECORD)
     return DATABASE_LIMITS if store.description.startswith("postgresql:") else Limits()

@@ -8,12 +8,13 @@ from typing import Any, Final
 import msgspec
 
 from mayflydb.engine.archive_ledger import room_of
-from mayflydb.engine.catalog import Node, Nodes
+from mayflydb.engine.catalog import Node, Nodes, row_of
 from mayflydb.engine.expiry_counts import path_place
 from mayflydb.engine.locks import Spared
 from mayflydb.engine.ordered_histories import next_stamp
-from mayflydb.engine.record_purge import ALONE, Surroundings, count_others, expire_each
-from mayflydb.engine.transactions import WriteTransaction
+from mayflydb.engine.record_purge import ALONE, Surroundings, begin_purge, count_others, expire_each
+from mayflydb.engine.rolling_up import with_held
+from mayflydb.engine.transactions import ExpirableRecords
 from mayflydb.engine.upcoming import schedule_of
 from mayflydb.engine.version_cache import VersionCache
 from mayflydb.expiry.passes import Schedule, end_of_grace
@@ -33,6 +34,7 @@ from mayflydb.store.interface import (
     Outcome,
     Purge,
     Purged,
+    PutRow,
     Read,
     ask,
 )
@@ -41,13 +43,14 @@ from mayflydb.store.interface import (
 class SweepReply(msgspec.Struct, frozen=True):
     """The reply of a sweep. `ends`: of each purge, its earliest deadline with its grace. `purged`: the result of each purge;
     None: the store tells it. `children`: the number of removed children, by container. `waits`: the container's archive must
-    accept what was purged before.
+    accept what was purged before. `written`: the records that it has written and that may expire.
     """
 
     ends: tuple[Instant, ...]
     purged: tuple[Purged, ...] | None = None
     children: Mapping[int, int] = {}
     waits: bool = False
+    written: tuple[ExpirableRecords, ...] = ()
 
 
 NOTHING: Final = SweepReply(())
@@ -64,14 +67,13 @@ def purge_due(
     shared: bool = True,
     rules: Sequence[Rule] | None = None,
     surroundings: Surroundings = ALONE,
-    latest: Instant = 0,
 ) -> Decision[SweepReply]:
     """Remove up to `limit` due records for a request in this transaction, oldest first on each path.
 
     `schedule`: rules with passes purge records that were due at its last pass, or that of the container's own schedule; None:
     all due records, as where the request overrides the pass. `version_cache`: gets the versions first, if a snapshot is open.
     `spared`: locked records, which stay, as do those that other nodes hold. `shared`: False if no other node writes in the
-    container. `latest`: the latest instant that a client may have read; versions that are kept end no earlier.
+    container.
 
     Nothing is purged while the container, its guard or an undelete says so, or if its rules are not `rules` any longer.
     """
@@ -95,8 +97,7 @@ def purge_due(
     # Equal shares, so that no rule waits behind the long backlog of another.
     share = max(1, limit // max(1, len(ready)))
     if node.expires_by_record:
-        cache = version_cache
-        return (yield from _purge_each(nodes, node, request, ready, ends, share, spared, cache, surroundings, latest))
+        return (yield from _purge_each(nodes, node, request, ready, ends, share, spared, version_cache, surroundings))
     return (yield from _purge_ranges(node, row.lsn, request, ready, ends, share, spared, version_cache))
 
 
@@ -142,21 +143,26 @@ def _purge_each(
     spared: Spared,
     version_cache: VersionCache | None,
     surroundings: Surroundings,
-    latest: Instant,
 ) -> Decision[SweepReply]:
     """Remove up to `limit` due records of each range one by one."""
+    transaction = begin_purge(nodes, node, request, surroundings)
+    if transaction is None:
+        return Outcome((), NOTHING)
     due = []
     for each in ready:
         records = yield from _read_due(node.id, each, limit, frozenset(spared))
         due.append((each, records))
-    transaction = WriteTransaction(nodes, request.now, latest=latest)
     done = yield from expire_each(nodes, transaction, node, request, due, limit, surroundings)
     if version_cache is not None and version_cache.wants_purged:
-        for id, gone in done.removed.items():
-            row = yield from ask(LoadRow(id))
-            if row is not None:
-                version_cache.note_purge(id, row.lsn, gone)
-    return Outcome(transaction.changes, SweepReply(ends, done.purged, count_others(done.removed, node.id)))
+        # Sweeps are decided on another thread, where versions may only be queued.
+        for id, replaced in transaction.replaced_versions():
+            version_cache.note_purge(id, transaction.lsn(id), [each.record for each in replaced])
+    held = node.definition.held_roll_up if ready else None
+    released = () if held is None else (PutRow(row_of(with_held(node, None))),)
+    children = count_others(done.removed, node.id)
+    return Outcome(
+        (*transaction.changes, *released), SweepReply(ends, done.purged, children, written=transaction.expirables)
+    )
 
 
 def _build_purge(

@@ -72,3 +72,12 @@ async def settled_lsn(reads: Reads, container: int, partition: bytes) -> int:
     lsn = 0 if row is None else row.lsn
     await reads.read(Scan(container, partition, partition + b"\0", Order.CHANGED, Position(b"", lsn), 1))
     return lsn
+
+
+Kept: TypeAlias = Callable[[int, bytes, bytes], Record | None]
+"""Finds the committed record of a container, a partition and a key if the store keeps it in memory; None: not known."""
+
+
+def keep_none(container: int, partition: bytes, key: bytes) -> Record | None:
+    """Return None, as for a store that keeps no records in memory."""
+    return None

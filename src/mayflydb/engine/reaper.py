@@ -23,6 +23,7 @@ from mayflydb.engine.locks import Locks
 from mayflydb.engine.monitor import Monitor
 from mayflydb.engine.ordered_histories import ChangeNotifier
 from mayflydb.engine.references import References
+from mayflydb.engine.rolling_up import RollUps
 from mayflydb.engine.runs import DEFAULT_PASS_SETTINGS, PassSettings
 from mayflydb.engine.surveyor import Surveyor
 from mayflydb.engine.sweeper import Sweeper
@@ -99,12 +100,15 @@ class Reaper:
         self._agenda = Agenda()
         self._billing = billing
         self._surveyor = Surveyor(store, nodes, time, monitor, self.locks, self._agenda, self._forget)
+        self.roll_ups = RollUps(store, nodes, self.locks)
+        self.roll_ups.changed = self.invalidate
         self.guard = Guard(store, nodes, time, guard)
         self.guard.changed = self.invalidate
         self._sweeper = Sweeper(
             store, nodes, self._agenda, self._surveyor, limits, billing, monitor, pass_settings,
-            self.locks, self.version_cache, self.notifier, self.guard, lambda: time.latest,
+            self.locks, self.version_cache, self.notifier, self.guard, self.roll_ups, lambda: time.latest,
         )  # fmt: skip
+        self._sweeper.notice = self.notice
         self.events = ExpiryEvents(store, time, retention.events)
         self.erasure_log = ErasureLog(store, time, nodes, self.notifier)
         self.events.read_bound = self.erasure_log.read_cursor
@@ -115,9 +119,12 @@ class Reaper:
         """Have purges noted from now on."""
         self._sweeper.traces = traces
 
-    def prepare_sweeps(self, prepare: Callable[[], Awaitable[None]]) -> None:
-        """Have this done before the sweeps of each request."""
+    def prepare_sweeps(
+        self, prepare: Callable[[], Awaitable[None]], instant_of_writes: Callable[[Instant], Instant]
+    ) -> None:
+        """Have `prepare` done before the sweeps of each request. `instant_of_writes`: that of a write that is decided now."""
         self._sweeper.prepare = prepare
+        self.roll_ups.instant_of_writes = instant_of_writes
 
     def refer(self, spaces: Mapping[str, Callable[[], References]]) -> None:
         """Take the references between the records of each front end, by space."""

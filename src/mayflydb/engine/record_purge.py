@@ -11,20 +11,28 @@ import msgspec
 from mayflydb.engine.cascades import ChildRemoval
 from mayflydb.engine.catalog import Node, Nodes
 from mayflydb.engine.references import References
+from mayflydb.engine.rolling_up import RollUps
 from mayflydb.engine.transactions import WriteTransaction
 from mayflydb.expiry.deadline import earliest_expiry
 from mayflydb.expiry.ranges import DueRange
 from mayflydb.expiry.sweep import PurgeRequest
+from mayflydb.model.instant import Instant
 from mayflydb.model.order import Identity
 from mayflydb.model.record import Record
 from mayflydb.store.interface import Purged, Read
 
 
 class Surroundings(msgspec.Struct, frozen=True):
-    """The containers around a purged one. `references`: of the front ends, by space. `spared`: as in `ChildRemoval`."""
+    """The surroundings of a purge. `references`: of the front ends, by space. `spared`: as in `ChildRemoval`.
+
+    `latest`: the latest instant that a client may have read; versions that are kept end no earlier. `roll_ups`: writes the
+    aggregates of what expires; None: what is to be rolled up stays.
+    """
 
     references: Mapping[str, Callable[[], References]] = {}
     spared: Mapping[int, Set[Identity]] = {}
+    latest: Instant = 0
+    roll_ups: RollUps | None = None
 
 
 ALONE: Final = Surroundings()
@@ -35,6 +43,17 @@ class PurgedRecords(msgspec.Struct, frozen=True):
 
     purged: tuple[Purged, ...]
     removed: Mapping[int, Sequence[Record]]
+
+
+def begin_purge(nodes: Nodes, node: Node, request: PurgeRequest, surroundings: Surroundings) -> WriteTransaction | None:
+    """Begin the transaction of a purge; None: what expires has to be rolled up, and cannot be."""
+    lifecycle, roll_ups = node.definition.lifecycle, surroundings.roll_ups
+    if lifecycle.roll_up is not None and roll_ups is None:
+        return None
+    # Children may be rolled up, too, by their own container.
+    if roll_ups is not None and (lifecycle.roll_up is not None or lifecycle.cascade):
+        return roll_ups.begin(request.now, surroundings.latest)
+    return WriteTransaction(nodes, request.now, latest=surroundings.latest)
 
 
 def expire_each(
@@ -68,6 +87,8 @@ def expire_each(
                 break
         purged.append(Purged(len(gone), sum(len(record.value) for record in gone)))
         children.removed[node.id] += gone
+    if transaction.rolls_up and surroundings.roll_ups is not None and any(children.removed.values()):
+        yield from surroundings.roll_ups.roll_up(transaction)
     return PurgedRecords(tuple(purged), children.removed)
 
 

@@ -199,8 +199,10 @@ def change_lifecycle(
     if lifecycle.archive is not None:
         ledger = yield from find_archive(lifecycle.archive)
     past = _past_under(node.definition, lifecycle, now)
+    # What held another roll-up does not hold this one.
+    held = node.definition.held_roll_up if lifecycle.roll_up == node.definition.lifecycle.roll_up else None
     definition = msgspec.structs.replace(
-        node.definition, lifecycle=lifecycle, retired=retired, past=past, ledger=ledger
+        node.definition, lifecycle=lifecycle, retired=retired, past=past, ledger=ledger, held_roll_up=held
     )
     changed = with_rules_remembered(node, msgspec.structs.replace(node, definition=definition), now)
     changes.append(PutRow(row_of(changed)))

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Final
@@ -18,29 +18,34 @@ from mayflydb.engine.billing import Billing
 from mayflydb.engine.cascades import containers_below
 from mayflydb.engine.catalog import Nodes, Run
 from mayflydb.engine.guard import Guard, Pass
-from mayflydb.engine.locks import Locks
+from mayflydb.engine.locks import Locked, Locks
 from mayflydb.engine.monitor import Monitor
 from mayflydb.engine.ordered_histories import ChangeNotifier
-from mayflydb.engine.purge_decision import purge_due
-from mayflydb.engine.record_purge import ALONE, Surroundings
+from mayflydb.engine.purge_decision import SweepReply, purge_due
+from mayflydb.engine.record_purge import Surroundings
 from mayflydb.engine.references import References
+from mayflydb.engine.rolling_up import RollUpHeld, RollUps
 from mayflydb.engine.runs import PassSettings, Runs
 from mayflydb.engine.surveyor import Surveyor
+from mayflydb.engine.sweep_progress import SweepProgress
 from mayflydb.engine.traces import TraceLog
+from mayflydb.engine.transactions import ExpirableRecords
 from mayflydb.engine.version_cache import VersionCache
 from mayflydb.expiry.agenda import Agenda
+from mayflydb.expiry.passes import Schedule, Upcoming, upcoming
 from mayflydb.expiry.sweep import Limits, PurgeRequest, Sweep, SweepResult, next_sweep
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.histogram import Histogram
 from mayflydb.model.instant import SECOND, Instant, Span
-from mayflydb.store.interface import Store
+from mayflydb.store.interface import Committed, Decision, Store
 
 log = logging.getLogger("mayflydb.engine.reaper")
 """Of the reaper, which is what operators of a server know."""
 
 
-FRUITLESS_SWEEPS = 100
-"""Sweeps in a row that removed nothing, after which a request leaves a container out."""
+class Delayed(Exception):
+    """A container cannot be swept by the present request."""
+
 
 DELAY_BOUNDS: Final = tuple(
     n * SECOND // 10 for n in (1, 5, 10, 20, 50, 100, 300, 600, 3000, 9000, 36_000, 216_000, 864_000)
@@ -65,6 +70,7 @@ class Sweeper:
         version_cache: VersionCache,
         notifier: ChangeNotifier,
         guard: Guard,
+        roll_ups: RollUps,
         latest: Callable[[], Instant],
     ) -> None:
         """`latest`: returns the latest instant that a client may have read."""
@@ -96,6 +102,9 @@ class Sweeper:
 
         self._children: Counter[int] = Counter()
         self._latest = latest
+        self._roll_ups = roll_ups
+        self.notice: Callable[[int, Upcoming, Schedule | None], None] = lambda container, ahead, own: None
+        """Called with the deadline of each record that a sweep has written."""
         self._last: SweepResult | None = None
         self._sweeping = asyncio.Lock()
 
@@ -123,50 +132,40 @@ class Sweeper:
 
         Errors: those of a write, which may leave due records behind.
         """
-        done: Counter[int] = Counter()
-        rounds: Counter[int] = Counter()
-        waits: dict[int, Span] = {}
-        fruitless: Counter[int] = Counter()
-        stuck: dict[int, Span] = {}
-        began: dict[int, int] = {}
-        passes: dict[int, Pass] = {}
-        self._children.clear()
+        progress = SweepProgress()
         self._guard.observe(request.horizon)
         await self.prepare()
         async with self._sweeping:
-            while (sweep := await self._choose(request, waits | stuck)) is not None:
+            self._children.clear()
+            while (sweep := await self._choose(request, progress.excluded)) is not None:
                 container = sweep.container
                 affordable, wait = await self._billing.affordable(container) if request.within_budget else (None, 0)
                 if affordable == 0:
-                    waits[container] = wait
+                    progress.waits[container] = wait
                     continue
-                permit = passes.pop(container, None) or await self._guard.look(container, request)
+                permit = progress.take_pass(container) or await self._guard.look(container, request)
                 if permit.records == 0:
-                    stuck[container] = 0
+                    progress.leave_out(container)
                     continue
-                if self.traces is not None and container not in began:
-                    began[container] = self.traces.stopwatch()
+                if self.traces is not None and container not in progress.began:
+                    progress.began[container] = self.traces.stopwatch()
                 before = self._children.total()
-                removed = await self._sweep_and_pay(sweep, affordable, request, permit)
-                done[container] += removed
+                try:
+                    removed = await self._sweep_and_pay(sweep, affordable, request, permit)
+                except Delayed:
+                    progress.leave_out(container)
+                    continue
+                progress.note(container, removed, self._children.total() - before, permit)
                 if container in self.waiting and (request.within_budget or not await self.make_room(container)):
-                    stuck[container] = 0
-                # Nothing was removed: the rules may be others now, which needs another look.
-                if removed and (rest := permit.without(removed)) is not None:
-                    passes[container] = rest
-                # What is due and cannot be purged must not keep the request from its end.
-                has_removed = removed or self._children.total() > before
-                fruitless[container] = 0 if has_removed else fruitless[container] + 1
-                if fruitless[container] == FRUITLESS_SWEEPS:
-                    stuck[container] = 0
-                rounds[container] += bool(removed) and self._monitor.has_member(container)
+                    progress.leave_out(container)
+                progress.rounds[container] += bool(removed) and self._monitor.has_member(container)
             await self._store_finished_runs()
-            self._monitor.count_rounds(max(0, max(rounds.values(), default=1) - 1))
+            self._monitor.count_rounds(max(0, max(progress.rounds.values(), default=1) - 1))
             if request.within_budget:
-                self.shortage = min(waits.values(), default=None)
-            done += self._children
-            self._note_purges(done, began)
-            return done
+                self.shortage = min(progress.waits.values(), default=None)
+            progress.done += self._children
+            self._note_purges(progress.done, progress.began)
+            return progress.done
 
     def _note_purges(self, done: Counter[int], began: Mapping[int, int]) -> None:
         """Note the purges of a request that has ended, of containers whose row is still known."""
@@ -190,7 +189,9 @@ class Sweeper:
 
     async def _sweep_and_pay(self, sweep: Sweep, affordable: int | None, request: PurgeRequest, permit: Pass) -> int:
         """Sweep at most the `affordable` number of records (None: no budget pays for them); return the number of purged ones."""
-        limit = min(limit for limit in (sweep.limit, affordable, permit.records) if limit is not None)
+        node = self._nodes.recall(sweep.container)
+        most = self.limits.by_record if node is not None and node.expires_by_record else None
+        limit = min(limit for limit in (sweep.limit, affordable, permit.records, most) if limit is not None)
         removed = await self._sweep_or_postpone(sweep, limit, request, permit)
         await self._billing.pay(sweep.container, removed, from_unused=affordable is not None)
         return removed
@@ -250,22 +251,11 @@ class Sweeper:
             if spared is None:
                 self._agenda.mark_unknown(container)
                 return 0
-            committed = await self._store.write(
-                lambda: purge_due(
-                    self._nodes,
-                    container,
-                    limit,
-                    request,
-                    schedule,
-                    self._version_cache,
-                    spared,
-                    True,
-                    permit.rules,
-                    around,
-                    self._latest(),
-                ),
-                "sweep",
-            )
+            decide = partial(
+                purge_due, self._nodes, container, limit, request, schedule, self._version_cache, spared, True, permit.rules,
+                around,
+            )  # fmt: skip
+            committed = await self._store_sweep(container, request, decide)
         reply = committed.reply
         self._note_wait(container, reply.waits)
         purges = committed.purged if reply.purged is None else reply.purged
@@ -282,6 +272,7 @@ class Sweeper:
             self._children[child] += number
             self.purge_counts[child] += number
             self._agenda.mark_unknown(child)
+        self._note_deadlines(reply.written)
         if removed or reply.children:
             self._notifier.notify()
         # The next record of the container is found by a read.
@@ -294,7 +285,7 @@ class Sweeper:
         with ExitStack() as stack:
             spared = {id: stack.enter_context(self._locks.purge(id)) for id in containers_below(self._nodes, container)}
             known = {id: frozenset(locked) for id, locked in spared.items() if locked is not None}
-            yield Surroundings(self.references, known) if known else ALONE
+            yield Surroundings(self.references, known, self._latest(), self._roll_ups)
 
     def _note_wait(self, container: int, waits: bool) -> None:
         if waits and container not in self.waiting:
@@ -307,6 +298,26 @@ class Sweeper:
             self.waiting.add(container)
         elif not waits:
             self.waiting.discard(container)
+
+    async def _store_sweep(
+        self, container: int, request: PurgeRequest, decide: Callable[[], Decision[SweepReply]]
+    ) -> Committed[SweepReply]:
+        """Commit a sweep. Delayed: records cannot be rolled up, or an open transaction has locked their aggregate."""
+        try:
+            return await self._store.write(decide, "sweep")
+        except RollUpHeld as held:
+            await self._roll_ups.hold(held, request.now)
+            raise Delayed from held
+        except Locked as locked:
+            self._agenda.mark_unknown(container)
+            raise Delayed from locked
+
+    def _note_deadlines(self, written: Sequence[ExpirableRecords]) -> None:
+        for container, rules, own, records in written:
+            for record in records:
+                ahead = upcoming(record, rules, self._monitor.schedule if own is None else own)
+                if ahead is not None:
+                    self.notice(container, ahead, own)
 
     def _note_delay(self, container: int, delay: Span) -> None:
         space = self._monitor.space_of(container)

@@ -7,7 +7,8 @@ from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 from mayflydb.engine.access_ages import AccessAges, WriteTally
-from mayflydb.engine.catalog import OWNER_MISSING, Nodes
+from mayflydb.engine.catalog import OWNER_MISSING, Node, Nodes
+from mayflydb.engine.commands import Command, Written
 from mayflydb.engine.locks import LockHolder, Locks
 from mayflydb.engine.version_cache import Replaced
 from mayflydb.engine.workspace import Workspace
@@ -32,7 +33,7 @@ accesses are sampled, the instant of the write.
 class WriteTransaction:
     """The workspaces of the containers that a body uses; all of them decide by the same `now`."""
 
-    __slots__ = ("_holder", "_latest", "_locks", "_lsns", "_nodes", "_sampler", "_spaces", "_stamps", "now")
+    __slots__ = ("_holder", "_latest", "_locks", "_lsns", "_nodes", "_sampler", "_spaces", "_stamps", "now", "rolls_up")
 
     def __init__(
         self,
@@ -53,6 +54,8 @@ class WriteTransaction:
         self._spaces: dict[int, Workspace] = {}
         self._lsns: dict[int, int] = {}
         self._stamps: dict[int, bytes] = {}
+        self.rolls_up = False
+        """True: a container is in use whose expired records are rolled up."""
 
     def on(self, container: int) -> Generator[Read[Any], Any, Workspace]:
         """Return the workspace of a container, under its definition in this transaction. OwnerNotFound if the container is
@@ -71,11 +74,22 @@ class WriteTransaction:
                 space.tally = WriteTally()
             # Before the first allocation here: read sets are checked against the commits of others alone.
             self._lsns[container] = row.lsn
+            if space.expired is not None:
+                self.rolls_up = True
         return space
 
     def lsn(self, container: int) -> int:
         """Return the last lsn that was allocated in a container before this transaction used it."""
         return self._lsns[container]
+
+    def take_expired(self) -> list[tuple[Node, list[tuple[Record, Instant]]]]:
+        """Return the records, with their deadlines, that have expired and are not rolled up yet, by container."""
+        found = []
+        for space in self._spaces.values():
+            if space.expired:
+                found.append((space.node, space.expired))
+                space.expired = []
+        return found
 
     @property
     def changes(self) -> tuple[Change, ...]:
@@ -108,3 +122,13 @@ Body: TypeAlias = Callable[[WriteTransaction], Generator[Read[Any], Any, T]]
 see stored data without the writes of this transaction. An exception undoes everything; a refusal of `Workspace.run` that the
 body catches has changed nothing.
 """
+
+
+def body_of(container: int, command: Command) -> Body[Written]:
+    """Return the body of a transaction that runs one command."""
+
+    def body(transaction: WriteTransaction) -> Generator[Read[Any], Any, Written]:
+        space = yield from transaction.on(container)
+        return (yield from space.run(command))
+
+    return body

@@ -74,7 +74,7 @@ class Workspace:
 
     __slots__ = (
         "_container", "_definition", "_entries", "_exclusive", "_history", "_holder", "_indexes", "_keeper", "_locks", "_node",
-        "_now", "_records", "_stamps", "changes", "latest", "replaced", "rules", "schedule", "tally",
+        "_now", "_records", "_stamps", "changes", "expired", "latest", "replaced", "rules", "schedule", "tally",
     )  # fmt: skip
 
     def __init__(
@@ -88,7 +88,8 @@ class Workspace:
     ) -> None:
         """`stamps`: the last stamps of the transaction, over all its containers. `locks`: records locked by others than
         `holder` cannot be written; expiry of records locked by `holder` is judged at its own instant. `filters`: those of
-        legal holds, for versions that end; None where the changes are not those that will be committed, and nothing is kept.
+        legal holds, for versions that end; None where the changes are not those that will be committed, and nothing is kept or
+        rolled up.
         """
         self._stamps = {} if stamps is None else stamps
         self._locks = locks
@@ -105,6 +106,10 @@ class Workspace:
         self._history = bool(definition.history)
         keeps = filters is not None and (definition.holds or definition.lifecycle.keeps_versions)
         self._keeper = Keeper(container, filters) if keeps and filters is not None else None
+        # The expired records to roll up, with their deadlines; None: they are not rolled up.
+        self.expired: list[tuple[Record, Instant]] | None = None
+        if filters is not None and definition.lifecycle.roll_up is not None:
+            self.expired = []
         self._indexes: list[Index] = []
         self._exclusive: Set[int] = frozenset()
         if definition.indexes:
@@ -122,6 +127,11 @@ class Workspace:
     def node(self) -> Node:
         """The container, as it is in this transaction."""
         return self._node
+
+    @property
+    def now(self) -> Instant:
+        """The instant of the transaction."""
+        return self._now
 
     @property
     def remembers(self) -> bool:
@@ -375,6 +385,9 @@ class Workspace:
         yield from self._remember(Kind.EXPIRE, event.lsn, expired, expired)
         if self._keeper is not None:
             yield from self._retire(expired, "expired", event.lsn, held, event)
+        # A record under a hold is rolled up as well: it leaves now, and not once more at the release.
+        if self.expired is not None:
+            self.expired.append((expired, event.deadline))
         self._forget(expired)
 
     def _retire(

@@ -7,6 +7,8 @@ from typing import Literal
 import msgspec
 
 from mayflydb.expiry.guard import GuardLimits
+from mayflydb.expiry.roll_up import RollUp
+from mayflydb.model.instant import Instant
 
 
 class Cascade(msgspec.Struct, frozen=True):
@@ -29,8 +31,8 @@ class Lifecycle(msgspec.Struct, frozen=True, omit_defaults=True):
     key or index gives a record a new life, at most once in so many seconds; 0: only writes do. `last_image`: seconds for which
     the last version of an expired record is kept for readers of its event, after the purge. `history`: seconds for which every
     version is kept after it has ended, so that the container can be read as of an earlier instant. `archive`: the name of the
-    archive that gets records when they are purged; None: they are not archived. `cascade`: the records that leave with an expired
-    one.
+    archive that gets records when they are purged; None: they are not archived. `roll_up`: what is kept of expired records in
+    another container; None: nothing. `cascade`: the records that leave with an expired one.
     """
 
     guard: GuardLimits | Literal["off"] | None = None
@@ -39,9 +41,17 @@ class Lifecycle(msgspec.Struct, frozen=True, omit_defaults=True):
     last_image: int = 0
     history: int = 0
     archive: str | None = None
+    roll_up: RollUp | None = None
     cascade: tuple[Cascade, ...] = ()
 
     @property
     def keeps_versions(self) -> bool:
         """Return whether versions of records are kept after they have ended."""
         return bool(self.last_image or self.history) or self.archive is not None
+
+
+class HeldRollUp(msgspec.Struct, frozen=True):
+    """A roll-up that fails, so that nothing is purged meanwhile: since when, and why."""
+
+    since: Instant
+    reason: str

@@ -34,7 +34,8 @@ class PurgeRequest(msgspec.Struct, frozen=True):
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """Sizes of sweeps, in records: the largest, the first, and the smallest that is worth its commit.
+    """Sizes of sweeps, in records: the largest, the first, and the smallest that is worth its commit. `by_record`: the largest of
+    a container whose purges read each record.
 
     `duration` None: by records alone, so that virtual time is reproducible.
     """
@@ -43,6 +44,7 @@ class Limits(msgspec.Struct, frozen=True):
     duration: Span | None = 10 * MILLISECOND
     first: int = 256
     fewest: int = 256
+    by_record: int = 96
 
 
 class Waiting(msgspec.Struct, frozen=True):

@@ -80,6 +80,7 @@ HELP: dict[str, tuple[str, str]] = {
         "Versions of records that legal holds preserve after they left the container.",
     ),
     "mayfly_guard_held": ("gauge", "1 while the guard holds the purge of the container."),
+    "mayfly_roll_up_held": ("gauge", "1 while the purge of the container waits because its roll-up fails."),
     "mayfly_touched_records_total": ("counter", "Records that got a new life by a read since the server started."),
     "mayfly_touches_missed_total": (
         "counter",
@@ -342,6 +343,7 @@ async def _counts(
         "mayfly_ttl_backlog_items": backlog,
         "mayfly_guard_held": int(container.node.definition.held is not None),
         "mayfly_hold_preserved_records": await admin.engine.holds.count_preserved(container.node),
+        "mayfly_roll_up_held": int(container.node.definition.held_roll_up is not None),
         "mayfly_ttl_purged_total": admin.engine.reaper.purge_counts[container.node.id],
         "mayfly_ttl_purge_lag_seconds": 0 if oldest is None else (now - grace - oldest) / SECOND,
         "mayfly_ttl_next_expiry_timestamp_seconds": None if following is None else following / SECOND,

@@ -83,6 +83,19 @@ def _read_cascades(texts: Texts) -> list[dict[str, str]]:
     return [{"to": target.strip(), "path": path.strip()} for target, _, path in pairs]
 
 
+def _write_roll_up(roll_up: Mapping[str, Any] | None) -> dict[str, str]:
+    return {"roll_up": "" if roll_up is None else msgspec.json.encode(roll_up).decode()}
+
+
+def _read_roll_up(texts: Texts) -> Any:
+    if not texts["roll_up"].strip():
+        return "off"
+    try:
+        return msgspec.json.decode(texts["roll_up"])
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise BadRequest(f"Roll-up: that is no JSON: {error}") from error
+
+
 def _whole(text: str, what: str) -> int:
     stripped = text.strip()
     if not (stripped.isascii() and stripped.isdigit() and len(stripped) < 16):
@@ -145,6 +158,19 @@ SETTINGS: Final[Sequence[Setting]] = (
         (FormField("archive", "Name of the archive", after="empty: records are not archived"),),
         lambda name: {"archive": name or ""},
         lambda texts: texts["archive"].strip() or None,
+    ),
+    Setting(
+        "roll_up",
+        "Roll-up",
+        "Expired records are counted, and their numbers added up, in groups, in another container, by the transaction that purges"
+        " them.",
+        (
+            FormField(
+                "roll_up", "Roll-up as JSON", after='as in {"into": "cosmos:shop/totals", "count": "n"}; empty: none'
+            ),
+        ),
+        _write_roll_up,
+        _read_roll_up,
     ),
     Setting(
         "cascade",

@@ -10,7 +10,7 @@ from mayflydb.announcement import StartFailed
 from mayflydb.clock import boot_id, boot_us, wall_us
 from mayflydb.config.settings import StorageSettings
 from mayflydb.engine.catalog import node_of
-from mayflydb.engine.engine import Kept, keep_none
+from mayflydb.engine.reads import Kept, keep_none
 from mayflydb.engine.reaper import Lease
 from mayflydb.engine.scrubbing import Scrub
 from mayflydb.engine.storage_sizes import ReadSizes

@@ -10,7 +10,9 @@ import msgspec
 
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.proposals import Anchors, Change, Proposal
+from mayflydb.engine.rolling_up import RollUpPlan
 from mayflydb.expiry.deadline import deadline, has_passed
+from mayflydb.expiry.roll_up import RollUp
 from mayflydb.expiry.rules import Cause
 from mayflydb.frontends.cosmos.caller import Caller
 from mayflydb.frontends.cosmos.headers import IF_MATCH
@@ -21,6 +23,7 @@ from mayflydb.frontends.cosmos.partition_key import (
     parse_header,
 )
 from mayflydb.frontends.cosmos.references import CosmosReferences
+from mayflydb.frontends.cosmos.roll_ups import plan_roll_up
 from mayflydb.frontends.cosmos.rules import rules_of
 from mayflydb.frontends.cosmos.values import own_ttl
 from mayflydb.http.messages import read_json
@@ -80,6 +83,10 @@ class CosmosTargets:
     def decode_record(self, container: Node, record: Record) -> Mapping[str, Any] | msgspec.Raw:
         """Return an item as it was sent, without system properties."""
         return msgspec.Raw(record.value)
+
+    def plan_roll_up(self, roll_up: RollUp, container: Node, into: Node) -> RollUpPlan:
+        """Return the plan of a roll-up of items."""
+        return plan_roll_up(roll_up, container, into)
 
     def shorten_life(self, container: Node, record: Mapping[str, Any], now: Instant) -> Mapping[str, Any] | None:
         """Return an item whose own ttl is the rest of its life, counted from its `_ts`; None: its life has ended.

@@ -12,6 +12,8 @@ import msgspec
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.proposals import Anchors, Change, Proposal
 from mayflydb.engine.references import References
+from mayflydb.engine.rolling_up import RollUpPlan
+from mayflydb.expiry.roll_up import RollUp
 from mayflydb.expiry.rules import Cause
 from mayflydb.model.errors import BadRequest, Unsupported
 from mayflydb.model.hints import Hint
@@ -134,6 +136,12 @@ class MongoTargets:
             return {}
         found: Mapping[str, Instant] = _ttl_reports().find_dates(record)
         return found
+
+    def plan_roll_up(self, roll_up: RollUp, container: Node, into: Node) -> RollUpPlan:
+        """The plan of a roll-up of documents."""
+        from mayflydb.frontends.mongo.roll_ups import plan_roll_up
+
+        return plan_roll_up(roll_up, container, into, self._contract(roll_up.names[1], into))
 
     def propose(self, database: str, container: Node, change: Change) -> Proposal:
         """The effect of a change of one TTL index. The default is that of the index on `_ts`."""

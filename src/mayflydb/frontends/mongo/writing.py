@@ -135,6 +135,10 @@ class DocumentWriter:
             remembered = encode_change(before, after, replaced, self._collection.keeps_images)
         yield from self._store(workspace, record, after, self._collection.build_draft(after, raw, remembered))
 
+    def replace(self, workspace: DecisionWorkspace, record: Record, before: Document, after: Document) -> Steps[None]:
+        """Replace a stored document. Errors: those of an update."""
+        yield from self._replace(workspace, record, before, after, False)
+
     def _store(self, workspace: DecisionWorkspace, record: Record, after: Document, draft: Draft) -> Steps[None]:
         try:
             yield from workspace.run(Command(Mode.REPLACE, record.partition, record.key, draft))

@@ -12,6 +12,8 @@ import msgspec
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.proposals import Anchors, Change, Proposal
 from mayflydb.engine.references import References
+from mayflydb.engine.rolling_up import RollUpPlan
+from mayflydb.expiry.roll_up import RollUp
 from mayflydb.expiry.rules import Cause
 from mayflydb.model.errors import BadRequest, Unsupported
 from mayflydb.model.hints import Hint
@@ -121,6 +123,12 @@ class YdbTargets:
                 self._date_readers.clear()
             known = self._date_readers[container.id] = container, _reports().date_reader(container)
         return known[1](record)
+
+    def plan_roll_up(self, roll_up: RollUp, container: Node, into: Node) -> RollUpPlan:
+        """Return the plan of a roll-up of rows."""
+        from mayflydb.frontends.ydb.roll_ups import plan_roll_up
+
+        return plan_roll_up(roll_up, container, into)
 
     def propose(self, database: str, container: Node, change: Change) -> Proposal:
         """Return the preview of a TTL change."""
