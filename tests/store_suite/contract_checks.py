@@ -265,6 +265,15 @@ def _new_id(request: interface.NewId, answer: int) -> None:
     assert answer > 0, f"{request}: {answer}"
 
 
+def _segments(request: interface.Segments, answer: list[interface.Segment]) -> None:
+    assert _ascends([(each.container, each.first) for each in answer if each.state != "undone"]), f"{request}: {answer}"
+    assert all(request.container in (None, each.container) for each in answer), f"{request}: {answer}"
+
+
+def _count_plain(request: interface.CountPlain, answer: int) -> None:
+    assert answer >= 0, f"{request}: {answer}"
+
+
 ANSWERS: Mapping[type[interface.Read[Any]], Callable[[Any, Any], None]] = {
     interface.Get: _get,
     interface.Scan: _scan,
@@ -291,6 +300,8 @@ ANSWERS: Mapping[type[interface.Read[Any]], Callable[[Any, Any], None]] = {
     interface.KnownDamage: _check_damage,
     interface.Allocate: _allocate,
     interface.NewId: _new_id,
+    interface.Segments: _segments,
+    interface.CountPlain: _count_plain,
 }
 
 

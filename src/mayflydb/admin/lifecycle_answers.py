@@ -6,15 +6,23 @@ from typing import Literal
 
 from mayflydb.admin.answers import Answer, Count, Target, Time
 from mayflydb.expiry.guard import GuardLimits, Reason
+from mayflydb.expiry.lifecycle import Shred
 
 
 class LifecycleSettings(Answer, frozen=True):
-    """The lifecycle settings of one container. `guard` null: the limits of the server. `grace`, `touch`: seconds."""
+    """The lifecycle settings of one container. `guard` null: the limits of the server. `grace`, `touch`: seconds.
+
+    `keys`: the keys of its records; `unsealed`: the stored records that were written before it was set to shred them, or after it
+    was ended; null: it has no keys.
+    """
 
     target: Target
     guard: GuardLimits | Literal["off"] | None
     grace: Count
     touch: Count
+    shred: Shred
+    keys: Count
+    unsealed: Count | None
 
 
 class LifecycleList(Answer, frozen=True):
@@ -32,6 +40,9 @@ class ChangedLifecycle(Answer, frozen=True):
     guard: GuardLimits | Literal["off"] | None
     grace: Count
     touch: Count
+    shred: Shred
+    keys: Count
+    unsealed: Count | None
 
 
 class UndeleteProgress(Answer, frozen=True):

@@ -9,10 +9,13 @@ from msgspec import UNSET
 
 from mayflydb.admin import formats, requests
 from mayflydb.admin.targets import ContainerTarget, TargetResolver
-from mayflydb.engine.catalog import Definition
+from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.guard import token_of
+from mayflydb.engine.reads import Steps
+from mayflydb.engine.segments import switch
 from mayflydb.expiry.guard import HeldPurge, Reason
+from mayflydb.store.interface import Change
 
 REASONS: Final[dict[Reason, str]] = {
     "rule": "A change of the TTL settings expired them at once.",
@@ -28,13 +31,14 @@ class Lifecycles:
         self._engine = engine
         self._targets = targets
         self._guard = engine.reaper.guard
+        self._shredding = engine.reaper.shredding
 
     async def show(self, target: str | None) -> dict[str, Any]:
         """Return the lifecycle settings of containers."""
         now = await self._engine.now()
         return {
             "now": formats.time(now),
-            "targets": [_describe(each) for each in await self._targets.list_containers(target)],
+            "targets": [await self._describe(each) for each in await self._targets.list_containers(target)],
         }
 
     async def set(self, wanted: requests.SetLifecycle) -> dict[str, Any]:
@@ -45,9 +49,15 @@ class Lifecycles:
         def change(definition: Definition) -> Definition:
             return msgspec.structs.replace(definition, lifecycle=msgspec.structs.replace(definition.lifecycle, **given))
 
-        await self._engine.definitions.adjust(container.node.id, change)
+        if given.get("shred", "off") != "off":
+            self._shredding.check()
         now = await self._engine.now()
-        return {"now": formats.time(now), **_describe(await self._targets.resolve_container(wanted.target))}
+
+        def seal(before: Node, after: Definition) -> Steps[tuple[Change, ...]]:
+            return switch(before, after.lifecycle.shred, now)
+
+        await self._engine.definitions.adjust(container.node.id, change, seal)
+        return {"now": formats.time(now), **await self._describe(await self._targets.resolve_container(wanted.target))}
 
     async def list_held(self, target: str | None = None) -> dict[str, Any]:
         """Return the purges that the guard holds."""
@@ -63,15 +73,18 @@ class Lifecycles:
         now = await self._engine.now()
         return {"now": formats.time(now), "target": container.target, "reason": held.reason, "due": held.due}
 
-
-def _describe(container: ContainerTarget) -> dict[str, Any]:
-    settings = container.node.definition.lifecycle
-    return {
-        "target": container.target,
-        "guard": msgspec.to_builtins(settings.guard),
-        "grace": settings.grace,
-        "touch": settings.touch,
-    }
+    async def _describe(self, container: ContainerTarget) -> dict[str, Any]:
+        settings = container.node.definition.lifecycle
+        state = await self._shredding.state(container.node.id)
+        return {
+            "target": container.target,
+            "guard": msgspec.to_builtins(settings.guard),
+            "grace": settings.grace,
+            "touch": settings.touch,
+            "shred": settings.shred,
+            "keys": 0 if state is None else state.keys,
+            "unsealed": None if state is None else state.plain,
+        }
 
 
 def _describe_held(container: ContainerTarget, held: HeldPurge) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 from mayflydb.engine.clock_mover import SweepMode
 from mayflydb.engine.proposals import Change
 from mayflydb.expiry.guard import GuardLimits
+from mayflydb.expiry.lifecycle import Shred
 from mayflydb.expiry.rules import Cause
 from mayflydb.model.durations import LONGEST, parse_instant, parse_span
 from mayflydb.model.errors import BadRequest
@@ -203,11 +204,20 @@ class SetLifecycle(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ),
     ] = UNSET
 
+    shred: Annotated[
+        Shred | UnsetType,
+        Meta(
+            description="Seal the values of its records with a key for each `day` of writes, or one for the `container`, which is"
+            " destroyed when none of them is stored any more; `off`: write them as they are."
+        ),
+    ] = UNSET
+
     def settings(self) -> dict[str, object]:
         """The values of the fields of `Lifecycle`; UNSET: as it is."""
         spans = {"grace": self.grace, "touch": self.touch}
         return {
             "guard": self.guard,
+            "shred": self.shred,
             **{name: UNSET if given is UNSET else whole_seconds(given) for name, given in spans.items()},
         }
 

@@ -54,14 +54,21 @@ def _limits(ctx: click.Context, parameter: click.Parameter, value: str | None) -
     callback=check_with(parse_span),
     help="A read by key or index gives a record a new life, at most once in this time, as in 5m. 0s: only writes do.",
 )
+@click.option(
+    "--shred",
+    type=click.Choice(["day", "container", "off"]),
+    help="Seal records with a key for each day of writes, or one for all, which is destroyed when the last of them is purged.",
+)
 @output_option
 @click.pass_context
-def set_(ctx: click.Context, target: str, guard: object, grace: str | None, touch: str | None) -> None:
+def set_(
+    ctx: click.Context, target: str, guard: object, grace: str | None, touch: str | None, shred: str | None
+) -> None:
     """Change lifecycle settings of TARGET. Settings that are not named stay."""
-    given = {"guard": guard, "grace": grace, "touch": touch}
+    given = {"guard": guard, "grace": grace, "touch": touch, "shred": shred}
     wanted = {name: None if value == "server" else value for name, value in given.items() if value is not None}
     if not wanted:
-        raise click.UsageError("an option is needed: --guard, --grace or --touch", ctx)
+        raise click.UsageError("an option is needed: --guard, --grace, --touch or --shred", ctx)
     show(ctx, admin_client(ctx).post("lifecycle", {"target": target, **wanted}))
 
 

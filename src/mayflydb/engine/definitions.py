@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -21,6 +21,7 @@ from mayflydb.engine.catalog import (
 from mayflydb.engine.catalog_changes import CatalogTransaction, below, companions_of
 from mayflydb.engine.ordered_histories import NoteOf, begin_history, build_note, is_ordered, keep_histories
 from mayflydb.engine.reads import Steps
+from mayflydb.engine.segments import refuse_history
 from mayflydb.expiry.rules import Rule, with_notice, without_stamps
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
 from mayflydb.model.instant import Instant
@@ -42,6 +43,14 @@ from mayflydb.store.interface import (
 )
 
 T = TypeVar("T")
+
+
+Changes: TypeAlias = tuple[Change, ...]
+
+
+def _none(before: Node, after: Definition) -> Steps[Changes]:
+    return ()
+    yield
 
 
 class Definitions:
@@ -117,6 +126,7 @@ class Definitions:
             gap: tuple[AddVersion, ...] = ()
             # Earlier versions were not kept. A reader that begins before the gap is refused, not given the rest.
             if after.history and not before.definition.history:
+                yield from refuse_history(id)
                 lsn, _ = yield from ask(Allocate(id, seq=False))
                 gap = (AddVersion(id, Version(Kind.GAP, lsn, now)),)
             return Outcome((PutRow(row_of(node)), *gap), node)
@@ -136,8 +146,16 @@ class Definitions:
 
         return await self.adjust(id, change)
 
-    async def adjust(self, id: int, change: Callable[[Definition], Definition]) -> Node:
-        """Change what is no part of the protocol's description: version and time of change stay. NotFound if it is gone."""
+    async def adjust(
+        self,
+        id: int,
+        change: Callable[[Definition], Definition],
+        also: Callable[[Node, Definition], Steps[Changes]] = _none,
+    ) -> Node:
+        """Change what is no part of the protocol's description: version and time of change stay. NotFound if it is gone.
+
+        `also`: returns further changes of the same transaction, from the node before and the definition after.
+        """
 
         def decide() -> Decision[Node]:
             row = yield from ask(LoadRow(id))
@@ -145,7 +163,8 @@ class Definitions:
                 raise NotFound(NODE_MISSING)
             before = self._nodes.of(row)
             node = msgspec.structs.replace(before, definition=change(before.definition))
-            return Outcome((PutRow(row_of(node)),), node)
+            more = yield from also(before, node.definition)
+            return Outcome((PutRow(row_of(node)), *more), node)
 
         node = (await self._store.write(decide)).reply
         self._changed(id)

@@ -25,6 +25,7 @@ from mayflydb.engine.record_decisions import (
 )
 from mayflydb.engine.version_cache import Replaced
 from mayflydb.expiry.deadline import visible_at
+from mayflydb.expiry.lifecycle import Shred, segment_number
 from mayflydb.expiry.sliding import needs_touch, touch
 from mayflydb.model.due import date_key
 from mayflydb.model.errors import Conflict, Corrupt
@@ -34,6 +35,7 @@ from mayflydb.model.record import Dates, Entry, Kind, Record, Totals, Version
 from mayflydb.store.interface import (
     AddVersion,
     Allocate,
+    BeginSegment,
     Change,
     Count,
     Delete,
@@ -67,7 +69,7 @@ class Workspace:
 
     __slots__ = (
         "_container", "_definition", "_entries", "_exclusive", "_history", "_holder", "_indexes", "_locks", "_node", "_now",
-        "_records", "_stamps", "changes", "replaced", "rules", "schedule",
+        "_records", "_shred", "_stamps", "changes", "replaced", "rules", "schedule",
     )  # fmt: skip
 
     def __init__(
@@ -90,6 +92,9 @@ class Workspace:
         self.rules = container.rules
         self.schedule = definition.schedule
         self._history = bool(definition.history)
+        # The setting until a segment is begun for this transaction; None: there is nothing to begin.
+        shred = definition.lifecycle.shred
+        self._shred: Shred | None = None if shred == "off" else shred
         self._indexes: list[Index] = []
         self._exclusive: Set[int] = frozenset()
         if definition.indexes:
@@ -107,6 +112,15 @@ class Workspace:
     def remembers(self) -> bool:
         """True if the container has a history."""
         return self._history
+
+    @property
+    def shreds(self) -> bool:
+        """True if the container seals its records, to shred them."""
+        return self._definition.lifecycle.shred != "off"
+
+    def seal(self) -> None:
+        """Seal what is written here from now on, as in a container that shreds its records by days."""
+        self._shred = "day"
 
     def get(self, partition: bytes, key: bytes) -> Generator[Read[Any], Any, Record | None]:
         """Find the visible record with this identity, with the transaction's writes."""
@@ -161,6 +175,8 @@ class Workspace:
             yield from self.purge_hidden(expired)
         # After the purges, so that a history has the expiry of the old record before the creation of the new one.
         lsn, seq = yield Allocate(container, seq=visible is None)
+        if self._shred is not None:
+            self._begin_segment(self._shred, lsn)
         record = build_record(command, draft, dates, self._now, lsn, seq if visible is None else visible.seq)
         if visible is not None:
             if moves:
@@ -175,6 +191,11 @@ class Workspace:
             kind = Kind.CREATE if visible is None else Kind.REPLACE
             yield from self._remember(kind, lsn, record, visible, draft.remembered or record.value)
         return Written(mode, record, visible is None, self._now)
+
+    def _begin_segment(self, shred: Shred, lsn: int) -> None:
+        """Begin the segment of the present before the first version of this transaction; a segment that is there stays."""
+        self._shred = None
+        self.changes.append(BeginSegment(self._container, lsn, segment_number(shred, self._now)))
 
     def _check_target(self, command: Command, current: Record | None) -> Record | None:
         now = self._now if self._holder is None else self._instant_for(command.partition, command.key)
@@ -283,6 +304,8 @@ class Workspace:
         if self._locks:
             self._locks.check(self._container, (hidden.partition, hidden.key), self._holder)
         lsn, _ = yield from ask(Allocate(self._container, seq=False))
+        if self._shred is not None:
+            self._begin_segment(self._shred, lsn)
         anchor = floor_to_second(self._now)
         record = msgspec.structs.replace(hidden, written=self._now, anchor=anchor, lsn=lsn, dates=dates)
         self.replaced.append(Replaced(hidden, lsn))

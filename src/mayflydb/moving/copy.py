@@ -10,13 +10,15 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from mayflydb.engine.catalog import catalogue
+from mayflydb.engine.catalog import catalogue, node_of
 from mayflydb.engine.timekeeper import MARK
-from mayflydb.model.errors import Conflict, Corrupt
+from mayflydb.expiry.lifecycle import UNDATED
+from mayflydb.model.errors import Conflict, Corrupt, Unsupported
 from mayflydb.model.record import Kind, Version
 from mayflydb.moving.source import Source, count_records, fingerprint, raise_ids, scan_after
 from mayflydb.store.interface import (
     AddVersion,
+    BeginSegment,
     CatalogRow,
     Change,
     Decision,
@@ -128,7 +130,23 @@ async def _put_rows(source: Source, target: Store) -> None:
         # Histories are not copied. The GAP tells a reader of a change feed or stream that versions are missing: it gets an error
         # and no silent hole.
         gaps = [AddVersion(row.id, Version(Kind.GAP, row.lsn, written=0)) for row in rows if row.lsn]
-        await _commit(target, [*map(PutRow, rows), *gaps])
+        segments = [change for row in rows for change in await _segments(source, target, row)]
+        await _commit(target, [*map(PutRow, rows), *gaps, *segments])
+
+
+async def _segments(source: Source, target: Store, row: CatalogRow) -> list[BeginSegment]:
+    """Return the segments of a container in the target, with keys of its own. Unsupported if the target cannot seal its records."""
+    is_off = node_of(row).definition.lifecycle.shred == "off"
+    if target.seals:
+        found = await source.segments(row.id)
+        begun = [BeginSegment(row.id, each.first, each.number, each.state == "live") for each in found]
+        return begun if begun or is_off else [BeginSegment(row.id, 0, UNDATED)]
+    if is_off:
+        return []
+    raise Unsupported(
+        f"the container {row.name!r} shreds its records, which {target.description} cannot",
+        hint="`mayfly lifecycle set TARGET --shred off` before the copy, or copy into a file of SQLite",
+    )
 
 
 async def _finish(source: Source, target: Store) -> None:

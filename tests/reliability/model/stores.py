@@ -131,6 +131,10 @@ class Gate:
         return self.store.description
 
     @property
+    def seals(self) -> bool:
+        return self.store.seals
+
+    @property
     def durable(self) -> bool:
         return self.store.durable
 

@@ -408,6 +408,14 @@ async def setting(connection: Connection, request: interface.NamedNumber) -> int
     return found
 
 
+async def segments(connection: Connection, request: interface.Segments) -> list[interface.Segment]:
+    return []  # Keys in this database would be in the backups of what they seal.
+
+
+async def count_plain(connection: Connection, request: interface.CountPlain) -> int:
+    return (await count(connection, interface.Count(request.container))).records
+
+
 ANSWERS: dict[type[interface.Read[Any]], Callable[[Connection, Any], Awaitable[Any]]] = {
     interface.Scan: scan,
     interface.EntryOwners: entry_owners,
@@ -428,6 +436,8 @@ ANSWERS: dict[type[interface.Read[Any]], Callable[[Connection, Any], Awaitable[A
     interface.LastExpiry: last_expiry,
     interface.History: history,
     interface.NamedNumber: setting,
+    interface.Segments: segments,
+    interface.CountPlain: count_plain,
 }
 """Every read but that of records by identity, which `get_many` answers."""
 

@@ -307,6 +307,8 @@ class Writer:
                 job.future.set_result(Committed(reply, seq, purged, held))
 
     def _execute_commit(self) -> None:
+        if self._transaction.sealing.is_on:
+            self._transaction.sealing.flush()
         self._transaction.connection.execute("COMMIT")
 
     def _commit_group(self) -> None:

@@ -1,0 +1,35 @@
+"""Decisions about the segments of a container: where its records begin to be sealed, and why it has no history then."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from mayflydb.engine.catalog import Node
+from mayflydb.expiry.lifecycle import Shred, segment_number
+from mayflydb.model.errors import Conflict
+from mayflydb.model.instant import Instant
+from mayflydb.store.interface import Allocate, BeginSegment, Change, Read, Segments, ask
+
+
+def switch(before: Node, after: Shred, now: Instant) -> Generator[Read[Any], Any, tuple[Change, ...]]:
+    """Return the changes by which a container begins or ends to seal its records. Conflict if it has a history."""
+    if after == before.definition.lifecycle.shred:
+        return ()
+    if after != "off" and before.definition.history:
+        hint = "shred a container without all versions feed, change streams and changefeeds"
+        raise Conflict(
+            "this container keeps a history of its records, which would keep what is to be shredded", hint=hint
+        )
+    lsn, _ = yield from ask(Allocate(before.id, seq=False))
+    return (BeginSegment(before.id, lsn, segment_number(after, now), sealed=after != "off"),)
+
+
+def refuse_history(container: int) -> Generator[Read[Any], Any, None]:
+    """Raise Conflict if a container has sealed records: a history would keep them."""
+    segments = yield from ask(Segments(container))
+    if any(each.state == "live" for each in segments):
+        raise Conflict(
+            "this container shreds its records, which a history would keep",
+            hint="`mayfly lifecycle set TARGET --shred off`, and wait until its sealed records have expired",
+        )
