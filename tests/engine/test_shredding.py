@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import shutil
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import apsw
+import msgspec
 import pytest
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -20,13 +22,15 @@ from mayflydb.engine.commands import Command, Draft, Mode
 from mayflydb.engine.engine import Engine, Scope
 from mayflydb.engine.open import open_engine
 from mayflydb.engine.segments import switch
+from mayflydb.engine.shredding import ShredState
 from mayflydb.expiry.lifecycle import Lifecycle, Shred
 from mayflydb.expiry.rules import Rule
 from mayflydb.expiry.sweep import PurgeRequest
+from mayflydb.model.errors import Unavailable
 from mayflydb.model.instant import DAY, HOUR, SECOND
-from mayflydb.model.record import Entry, Record
+from mayflydb.model.record import Record
 from mayflydb.store.interface import Segment, Segments
-from mayflydb.store.sqlite.key_file import SLOT_BYTES
+from mayflydb.store.sqlite.key_file import SLOT_BYTES, KeyFile
 from mayflydb.store.sqlite.page_checksums import VFS
 from mayflydb.store.sqlite.snapshots import SqliteSnapshots
 from mayflydb.store.sqlite.store import SqliteStore
@@ -53,19 +57,21 @@ class Site:
         self.snapshots = self.store.snapshots()
         self.engine.snapshots = self.snapshots
         self.engine.reaper.shredding.keys = self.store.keys(self.snapshots)
-        space = await self.engine.definitions.space("site", self.clock.now())
-        found = await self.engine.node_at("site", "it") if self.it else None
-        if found is None and not self.it:
+        if not self.it:
+            space = await self.engine.definitions.space("site", self.clock.now())
             definition = Definition({}, self.clock.now(), rules=RULES)
             self.it = (await self.engine.definitions.create(space.id, "it", definition)).id
         return self
+
+    async def reopen(self, it: int) -> Site:
+        """Open a file that has the container already."""
+        self.it = it
+        return await self.open()
 
     async def shred(self, shred: Shred = "day") -> None:
         self.engine.reaper.shredding.check()
 
         def change(definition: Definition) -> Definition:
-            import msgspec
-
             return msgspec.structs.replace(definition, lifecycle=Lifecycle(shred=shred))
 
         now = self.clock.now()
@@ -164,3 +170,296 @@ def test_copies_of_what_has_expired_are_noise(tmp_path: Path, seed: int) -> None
 
 async def _nothing() -> bytes:
     return b"{}"
+
+
+def test_a_restore_leaves_out_what_was_shredded(tmp_path: Path) -> None:
+    async def main() -> None:
+        site = await Site(tmp_path / "store.db").open()
+        await site.put(b"plain", b"written before", None)
+        await site.shred()
+        for n in range(300):
+            await site.put(b"short%d" % n, b"dies", 3600)
+        site.clock.set(START + DAY)
+        await site.put(b"long", b"lives", 30 * 86_400)
+        await site.snapshots.save("before", _nothing)
+        assert await site.pass_time(HOUR) == 300
+        await site.put(b"new", b"undone", None)
+        assert await site.engine.restore("before", False, lambda: None) == 300
+        assert await site.read() == {b"plain": b"written before", b"long": b"lives"}
+        await site.put(b"after", b"works", None)
+        await site.store.close()
+        site = await Site(tmp_path / "store.db", site.clock).reopen(site.it)
+        assert set(await site.read()) == {b"plain", b"long", b"after"}
+        assert await site.engine.restore("before", False, lambda: None) == 300
+        await site.store.close()
+
+    run(main())
+
+
+def test_a_restore_keeps_the_keys_of_what_it_undoes_while_a_snapshot_needs_them(tmp_path: Path) -> None:
+    async def main() -> None:
+        site = await Site(tmp_path / "store.db").open()
+        await site.shred()
+        await site.put(b"a", b"first", None)
+        await site.snapshots.save("first", _nothing)
+        site.clock.set(START + DAY)
+        await site.put(b"b", b"second", None)
+        await site.snapshots.save("second", _nothing)
+        for name, kept in (("first", {b"a"}), ("second", {b"a", b"b"}), ("first", {b"a"})):
+            assert await site.engine.restore(name, False, lambda: None) == 0
+            assert set(await site.read()) == kept
+            await site.pass_time(SECOND)
+        assert {each.state for each in await site.segments()} == {"live", "undone"}
+        await site.snapshots.delete("second")
+        await site.pass_time(SECOND)
+        assert {each.state for each in await site.segments()} == {"live"}
+        assert sum(any(key) for key in site.keys) == 1
+        await site.store.close()
+
+    run(main())
+
+
+def test_a_copy_of_the_file_is_served_without_what_was_shredded(tmp_path: Path) -> None:
+    async def main() -> None:
+        site = await Site(tmp_path / "store.db").open()
+        await site.shred()
+        await site.put(b"short", b"dies", 3600)
+        site.clock.set(START + DAY)
+        await site.put(b"long", b"lives", None)
+        await site.store.close()
+        copy = tmp_path / "copy.db"
+        shutil.copy(site.path, copy)
+        await site.reopen(site.it)
+        assert await site.pass_time(HOUR) == 1
+        await site.store.close()
+        shutil.copy(f"{site.path}-keys", f"{copy}-keys")
+        other = await Site(copy, site.clock).reopen(site.it)
+        assert await other.read() == {b"long": b"lives"}
+        await other.put(b"short", b"again", None)
+        await other.store.close()
+        again = await Site(copy, site.clock).reopen(site.it)
+        assert await again.read() == {b"long": b"lives", b"short": b"again"}
+        await again.store.close()
+
+    run(main())
+
+
+WRONG_KEYS = [
+    ("missing", lambda path: path.unlink(), "cannot be read"),
+    ("older", lambda path: os.truncate(path, 64), "older copy"),
+    ("zeros", lambda path: _overwrite(path, 64, bytes(64)), "older copy"),
+    ("flipped", lambda path: _overwrite(path, 64 + 30, b"??"), "damaged"),
+    ("header", lambda path: _overwrite(path, 3, b"?"), "no file of keys"),
+    ("another", lambda path: _of_another(path), "another data file"),
+    ("other key", lambda path: _with_other_key(path), "another copy"),
+]
+
+
+def _overwrite(path: Path, at: int, content: bytes) -> None:
+    before = path.read_bytes()
+    path.write_bytes(before[:at] + content + before[at + len(content) :])
+
+
+def _of_another(path: Path) -> None:
+    path.unlink()
+    keys = KeyFile.create(path)
+    keys.add()
+    keys.flush()
+
+
+def _with_other_key(path: Path) -> None:
+    id = KeyFile.open(path, None).id
+    path.unlink()
+    keys = KeyFile(path, id, 0, is_there=False)
+    keys.add()
+    keys.flush()
+
+
+@pytest.mark.parametrize(("name", "spoil", "reason"), WRONG_KEYS, ids=[row[0] for row in WRONG_KEYS])
+def test_a_file_is_not_served_without_its_keys(
+    tmp_path: Path, name: str, spoil: Callable[[Path], None], reason: str
+) -> None:
+    async def main() -> None:
+        site = await Site(tmp_path / "store.db").open()
+        await site.shred()
+        await site.put(b"a", b"value", None)
+        await site.store.close()
+        keys = Path(f"{site.path}-keys")
+        right = keys.read_bytes()
+        assert keys.stat().st_mode & 0o777 == 0o600
+        spoil(keys)
+        with pytest.raises(Unavailable, match=reason) as caught:
+            await SqliteStore.open(str(site.path))
+        assert "--storage-key-file" in caught.value.detail["hint"]
+        keys.write_bytes(right)
+        await site.reopen(site.it)
+        assert await site.read() == {b"a": b"value"}
+        await site.store.close()
+
+    run(main())
+
+
+def test_new_versions_belong_to_the_day_of_their_write(tmp_path: Path) -> None:
+    """An old record that is written again lets the key of its first day go, and stays readable; so do undelete and touch."""
+
+    async def main() -> None:
+        site = await Site(tmp_path / "store.db").open()
+        await site.shred()
+        await site.put(b"old", b"one", None)
+        await site.put(b"other", b"short", 3600)
+        site.clock.set(START + DAY)
+        await site.put(b"old", b"two", None)
+        assert [each.number for each in await site.segments()] == [20_000, 20_001]
+        assert await site.pass_time(SECOND) == 1
+        assert [each.number for each in await site.segments()] == [20_001]
+        site.store._transaction.recent.clear()
+        assert await site.read() == {b"old": b"two"}
+        await site.store.close()
+
+    run(main())
+
+
+def test_an_idle_container_lets_its_last_key_go(tmp_path: Path) -> None:
+    async def main() -> None:
+        site = await Site(tmp_path / "store.db").open()
+        await site.shred()
+        await site.put(b"a", b"dies", 3600)
+        assert await site.pass_time(2 * HOUR) == 1
+        # The day is not over: more may be written under its key.
+        assert [each.number for each in await site.segments()] == [20_000]
+        used = site.keys[0]
+        await site.pass_time(DAY)
+        assert [each.number for each in await site.segments()] == [20_001]
+        assert used not in site.keys
+        for _ in range(3):
+            await site.pass_time(DAY)
+        # No key is made day after day for nothing.
+        assert [each.number for each in await site.segments()] == [20_004]
+        assert sum(any(key) for key in site.keys) == 1
+        await site.put(b"a", b"again", None)
+        assert await site.read() == {b"a": b"again"}
+        await site.store.close()
+
+    run(main())
+
+
+def test_one_key_for_a_container_goes_with_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        site = await Site(tmp_path / "store.db").open()
+        await site.shred("container")
+        await site.put(b"a", b"one", None)
+        await site.pass_time(9 * DAY)
+        await site.put(b"b", b"two", None)
+        await site.snapshots.save("before", _nothing)
+        snapshot = tmp_path / "store.db-snapshots" / "before.snapshot"
+        assert revealed(snapshot, site.keys) == {b"one", b"two"}
+        await site.engine.definitions.drop(site.it)
+        await site.engine.reaper.shredding.run()
+        assert revealed(snapshot, site.keys) == {b"one", b"two"}
+        await site.engine.reaper._housekeeping.clear_dropped()
+        await site.engine.reaper.shredding.run()
+        assert await site.segments() == []
+        assert revealed(snapshot, site.keys) == set()
+        await site.store.close()
+
+    run(main())
+
+
+def test_a_reset_destroys_all_keys(tmp_path: Path) -> None:
+    async def main() -> None:
+        site = await Site(tmp_path / "store.db").open()
+        await site.shred()
+        await site.put(b"a", b"value", None)
+        await site.engine.reset()
+        await site.engine.reaper.shredding.run()
+        assert await site.segments() == []
+        assert not any(map(any, site.keys))
+        await site.store.close()
+
+    run(main())
+
+
+def test_old_records_stay_plain_until_they_are_written(tmp_path: Path) -> None:
+    async def main() -> None:
+        site = await Site(tmp_path / "store.db").open()
+        for key in (b"a", b"b", b"c"):
+            await site.put(key, b"value of " + key, None)
+        await site.shred()
+        shredding = site.engine.reaper.shredding
+        assert await shredding.state(site.it) == ShredState(1, 3)
+        await site.put(b"b", b"value of b, sealed", None)
+        assert await shredding.state(site.it) == ShredState(1, 2)
+        await site.shred("off")
+        await site.put(b"c", b"value of c, plain", None)
+        assert await shredding.state(site.it) == ShredState(1, 2)
+        site.store._transaction.recent.clear()
+        assert sorted((await site.read()).values()) == [b"value of a", b"value of b, sealed", b"value of c, plain"]
+        content = site.path.read_bytes() + Path(f"{site.path}-wal").read_bytes()
+        assert b"value of c, plain" in content
+        assert b"value of b, sealed" not in content
+        await site.store.close()
+
+    run(main())
+
+
+STEPS = ("before the key", "after the key", "after the commit", "marked", "overwritten", "forgotten")
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_kill_at_any_step_loses_no_record_and_no_destruction(tmp_path: Path, step: str) -> None:
+    """The files are copied at each step, as a kill would leave them, and served again."""
+
+    async def main() -> None:
+        path = tmp_path / "store.db"
+        site = await Site(path).open()
+        await site.shred()
+        await site.put(b"old", b"dies", 3600)
+        site.clock.set(START + DAY)
+        there = tmp_path / "killed"
+
+        def note(at: str) -> None:
+            if at == step and not there.exists():
+                there.mkdir()
+                for each in tmp_path.glob("store.db*"):
+                    if each.is_file():
+                        shutil.copy(each, there / each.name)
+
+        _watch(site.store, note)
+        await site.put(b"new", b"lives", None)
+        note("after the commit")
+        await site.pass_time(HOUR)
+        note("forgotten")
+        await site.store.close()
+        frozen = shutil.copytree(there, tmp_path / "frozen") / "store.db"
+        assert len(stored(frozen)) == {"before the key": 1, "after the key": 1, "after the commit": 2}.get(step, 1)
+        killed = await Site(there / "store.db", site.clock).reopen(site.it)
+        await killed.pass_time(SECOND)
+        expected = {} if step in STEPS[:2] else {b"new": b"lives"}
+        assert await killed.read() == expected
+        assert 20_000 not in [each.number for each in await killed.segments()]
+        await killed.put(b"newer", b"works", None)
+        assert await killed.read() == expected | {b"newer": b"works"}
+        # The key was made and its commit was not: nothing is sealed with it.
+        assert revealed(frozen, killed.keys) == set(expected.values())
+        await killed.store.close()
+
+    run(main())
+
+
+def _watch(store: SqliteStore, note: Callable[[str], None]) -> None:
+    sealing = store._transaction.sealing
+    flush, destroy = sealing.flush, sealing.destroy
+
+    def watched_flush() -> None:
+        note("before the key")
+        flush()
+        note("after the key")
+
+    def watched_destroy() -> list[Segment]:
+        note("marked")
+        gone = destroy()
+        note("overwritten")
+        return gone
+
+    sealing.flush = watched_flush  # type: ignore[method-assign]
+    sealing.destroy = watched_destroy  # type: ignore[method-assign]

@@ -48,16 +48,22 @@ _paused = click.option("--paused", is_flag=True, help="No record expires in the 
 @click.argument("source", metavar="FROM", callback=check_with(storage_url))
 @click.argument("target", metavar="TO", callback=check_with(storage_url))
 @_paused
+@click.option(
+    "--key-file",
+    metavar="PATH",
+    type=click.Path(path_type=Path),
+    help="The keys of sealed records of FROM. Default: beside it, with -keys.",
+)
 @output_option
 @click.pass_context
-def copy(ctx: click.Context, source: str, target: str, paused: bool) -> None:
+def copy(ctx: click.Context, source: str, target: str, paused: bool, key_file: Path | None) -> None:
     """Copy everything FROM a store that is not being served TO a new one.
 
     FROM and TO are storages as for `serve`: sqlite:///./mayfly.db or postgresql://user@host:port/database. Ids, versions,
     times and remaining lives stay as they are; expiry events are not copied. After an interruption the same command goes on
-    where it was.
+    where it was. Sealed records are sealed with new keys, in the file of TO with -keys.
     """
-    old, new = StorageSettings(storage_url(source)), StorageSettings(storage_url(target))
+    old, new = StorageSettings(storage_url(source), key_file=key_file), StorageSettings(storage_url(target))
     if old.shown == new.shown:
         raise click.UsageError(f"FROM and TO are the same: {old.shown}", ctx)
 

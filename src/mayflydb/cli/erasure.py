@@ -108,7 +108,7 @@ def export(ctx: click.Context, file: Path) -> None:
 @click.pass_context
 def report(ctx: click.Context, file: Path | None, heads: tuple[Head, ...]) -> None:
     """Verify the chain and count what expired, by container and cause: for an auditor. `overwritten`: so many of these records
-    secure erase has overwritten.
+    secure erase has overwritten. `shredded`: so many keys were destroyed, and with them all copies of what they sealed.
     """
     source = _Source(ctx, file, heads)
     counted = _Counts()
@@ -126,6 +126,7 @@ def report(ctx: click.Context, file: Path | None, heads: tuple[Head, ...]) -> No
         "last": counted.last,
         "records": counted.erased.total(),
         "overwritten": counted.overwritten,
+        "shredded": counted.shredded,
         "gaps": counted.gaps,
         "erased": erased,
         "notes": [NOT_PROVED],
@@ -140,13 +141,14 @@ class _Counts:
         self.erased: Counter[tuple[str, str, str]] = Counter()
         self.first: str | None = None
         self.last: str | None = None
-        self.gaps = self.overwritten = 0
+        self.gaps = self.overwritten = self.shredded = 0
         self._stored: deque[int] = deque()
         """The events whose records are not overwritten, as far as the lines tell."""
 
     def add(self, line: Line) -> None:
         """Count a line, after those before it."""
         self.gaps += line.kind == "gap"
+        self.shredded += line.kind == "shredded"
         if line.kind == "erased":
             self.erased["/".join(line.path) or f"dropped container {line.container}", line.cause, line.how] += 1
             self.first, self.last = self.first or line.at, line.at

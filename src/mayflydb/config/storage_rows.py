@@ -36,7 +36,7 @@ STORAGE_ROWS: Final[Sequence[Row]] = (
     ),
     Row(
         "storage.key_file",
-        ("--key-file",),
+        ("--storage-key-file",),
         "",
         read.optional_path,
         "File with the keys of records that are to be shredded, away from backups. Default: beside the data file, with -keys.",

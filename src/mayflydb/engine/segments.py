@@ -7,7 +7,7 @@ from typing import Any
 
 from mayflydb.engine.catalog import Node
 from mayflydb.expiry.lifecycle import Shred, segment_number
-from mayflydb.model.errors import Conflict
+from mayflydb.model.errors import Conflict, Unsupported
 from mayflydb.model.instant import Instant
 from mayflydb.store.interface import Allocate, BeginSegment, Change, Read, Segments, ask
 
@@ -26,10 +26,10 @@ def switch(before: Node, after: Shred, now: Instant) -> Generator[Read[Any], Any
 
 
 def refuse_history(container: int) -> Generator[Read[Any], Any, None]:
-    """Raise Conflict if a container has sealed records: a history would keep them."""
+    """Raise Unsupported if a container has sealed records: a history would keep them."""
     segments = yield from ask(Segments(container))
     if any(each.state == "live" for each in segments):
-        raise Conflict(
+        raise Unsupported(
             "this container shreds its records, which a history would keep",
             hint="`mayfly lifecycle set TARGET --shred off`, and wait until its sealed records have expired",
         )

@@ -168,7 +168,7 @@ def _is_whole(slot: bytes) -> bool:
 
 
 def _unusable(path: Path, reason: str) -> Unavailable:
-    hint = "put the file of keys in its place, or name it with --key-file; without it no sealed record can be read"
+    hint = "put the file of keys in its place, or name it with --storage-key-file; without it no sealed record can be read"
     return Unavailable(f"the data file has sealed records, and {path} has not their keys: {reason}", hint=hint)
 
 
