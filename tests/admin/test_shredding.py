@@ -17,10 +17,9 @@ from click.testing import CliRunner
 from pymongo import MongoClient, ReturnDocument
 from pymongo.errors import OperationFailure
 
-from engine.test_shredding import revealed
+from engine.test_shredding import keys_of, revealed
 from mayflydb.cli.main import mayfly
 from mayflydb.embedded import RunningServer, serve
-from mayflydb.store.sqlite.key_file import SLOT_BYTES
 from served import START, Http, port_of
 
 TARGETS = {"cosmos": "cosmos:shop/sessions", "mongo": "mongo:app.otps", "ydb": "ydb:/local/carts"}
@@ -55,7 +54,9 @@ class Site:
         at = datetime.fromisoformat(self.clock.now().isoformat())
         self.sessions.upsert_item({"id": str(n), "word": word})
         self.otps.replace_one({"_id": n}, {"at": at, "word": word}, upsert=True)
-        self.query(f'UPSERT INTO carts (id, word, until) VALUES ({n}, "{word}", CAST("{at.isoformat()[:19]}Z" AS Timestamp))')
+        self.query(
+            f'UPSERT INTO carts (id, word, until) VALUES ({n}, "{word}", CAST("{at.isoformat()[:19]}Z" AS Timestamp))'
+        )
 
     def read(self) -> dict[str, list[str]]:
         rows = self.query("SELECT word FROM carts ORDER BY id")
@@ -71,12 +72,15 @@ class Site:
 
     @property
     def keys(self) -> list[bytes]:
-        content = Path(f"{self.path}-keys").read_bytes()
-        return [content[at + 24 : at + 56] for at in range(SLOT_BYTES, len(content), SLOT_BYTES)]
+        return keys_of(self.path)
 
     def forget(self) -> None:
         """Let nothing be answered from memory."""
         self.server._admin.engine.store._transaction.recent.clear()  # type: ignore[attr-defined]
+
+
+def everywhere(*words: str) -> dict[str, list[str]]:
+    return {name: list(words) for name in TARGETS}
 
 
 @pytest.fixture
@@ -99,10 +103,11 @@ def test_clients_read_and_write_sealed_records(site: Site) -> None:
     for n in range(3):
         site.write(n, f"{SECRET} {n}")
     site.forget()
-    expected = dict.fromkeys(TARGETS, [f"{SECRET} {n}" for n in range(3)])
-    assert site.read() == expected
+    assert site.read() == everywhere(*(f"{SECRET} {n}" for n in range(3)))
     assert site.otps.find_one({"word": f"{SECRET} 1"}) is not None
-    found = site.sessions.query_items("SELECT c.id FROM c WHERE c.word = 'gooseberry 2'", enable_cross_partition_query=True)
+    found = site.sessions.query_items(
+        "SELECT c.id FROM c WHERE c.word = 'gooseberry 2'", enable_cross_partition_query=True
+    )
     assert [each["id"] for each in found] == ["2"]
     site.otps.update_one({"_id": 0}, {"$set": {"word": "other"}})
     with site.mongo.start_session() as session, session.start_transaction():
@@ -133,13 +138,13 @@ def test_a_snapshot_is_noise_when_its_day_has_expired(site: Site) -> None:
     site.clock.advance(hours=25)
     site.write(2, "new")
     site.clock.advance(seconds=0)
-    assert site.read() == dict.fromkeys(TARGETS, ["new"])
+    assert site.read() == everywhere("new")
     shown = site.http.get("lifecycle")["targets"]
     assert [(each["keys"], each["unsealed"]) for each in shown if each["target"] in TARGETS.values()] == [(1, 0)] * 3
     opened = revealed(copy, site.keys)
     assert {value for value in opened if b"gooseberry" in value and b"txnNum" not in value} == set()
     assert site.http.post("snapshots/copy/restore")["shredded"] == 3
-    assert site.read() == dict.fromkeys(TARGETS, [])
+    assert site.read() == everywhere()
 
 
 def test_the_erasure_log_tells_of_destroyed_keys(site: Site) -> None:
@@ -155,7 +160,10 @@ def test_the_erasure_log_tells_of_destroyed_keys(site: Site) -> None:
             break
     lines = [json.loads(line) for page in [site.http.get("erasure/lines")] for line in page["lines"]]
     told = [(each["kind"], each["path"], each.get("day")) for each in lines if each["kind"] in ("erased", "shredded")]
-    assert sorted(told[:2]) == [("erased", ["cosmos", "shop", "sessions"], None), ("erased", ["mongo", "app", "otps"], None)]
+    assert sorted(told[:2]) == [
+        ("erased", ["cosmos", "shop", "sessions"], None),
+        ("erased", ["mongo", "app", "otps"], None),
+    ]
     assert sorted(told[2:]) == [
         ("shredded", ["cosmos", "shop", "sessions"], "2030-01-01"),
         ("shredded", ["mongo", "app", "otps"], "2030-01-01"),
@@ -225,9 +233,7 @@ def test_copies_into_other_files(tmp_path: Path) -> None:
     done = run.invoke(mayfly, ["copy", source, f"sqlite:///{target}"])
     assert done.exit_code == 0, done.output
     assert b"gooseberry" not in target.read_bytes()
-    assert not set(filter(any, site.keys)) & set(
-        Path(f"{target}-keys").read_bytes()[at + 24 : at + 56] for at in range(SLOT_BYTES, 4096, SLOT_BYTES)
-    )
+    assert not {key for key in site.keys if any(key)} & set(keys_of(target))
     Path(f"{site.path}-keys").rename(tmp_path / "elsewhere")
     done = run.invoke(mayfly, ["copy", source, f"sqlite:///{tmp_path / 'again.db'}"])
     assert done.exit_code != 0

@@ -29,7 +29,8 @@ from mayflydb.expiry.sweep import PurgeRequest
 from mayflydb.model.errors import Unavailable
 from mayflydb.model.instant import DAY, HOUR, SECOND
 from mayflydb.model.record import Record
-from mayflydb.store.interface import Segment, Segments
+from mayflydb.store.interface import KeySegments
+from mayflydb.store.segments import KeySegment
 from mayflydb.store.sqlite.key_file import SLOT_BYTES, KeyFile
 from mayflydb.store.sqlite.page_checksums import VFS
 from mayflydb.store.sqlite.snapshots import SqliteSnapshots
@@ -96,8 +97,8 @@ class Site:
         await self.engine.reaper.shredding.run()
         return purged
 
-    async def segments(self) -> list[Segment]:
-        return await self.store.read(Segments(None))
+    async def segments(self) -> list[KeySegment]:
+        return await self.store.read(KeySegments(None))
 
     async def read(self) -> dict[bytes, bytes]:
         node = await self.node()
@@ -111,9 +112,13 @@ class Site:
 
     @property
     def keys(self) -> list[bytes]:
-        """All 32 bytes at the places of keys in the file of keys."""
-        content = Path(f"{self.path}-keys").read_bytes()
-        return [content[at + 24 : at + 56] for at in range(SLOT_BYTES, len(content), SLOT_BYTES)]
+        return keys_of(self.path)
+
+
+def keys_of(path: Path) -> list[bytes]:
+    """The 32 bytes at each place of a key in the file of keys beside a file."""
+    content = Path(f"{path}-keys").read_bytes()
+    return [content[at + 24 : at + 56] for at in range(SLOT_BYTES, len(content), SLOT_BYTES)]
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
@@ -123,7 +128,9 @@ def run(main: Coroutine[Any, Any, None]) -> None:
 def stored(path: Path) -> list[tuple[int, Record]]:
     """The records of a copy of the file as they are stored, with their container."""
     connection = apsw.Connection(f"file:{path}?mode=ro", apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI, VFS)
-    rows = connection.execute("SELECT container, partition, key, value, written, lsn, id FROM record").fetchall()
+    rows: list[Any] = connection.execute(
+        "SELECT container, partition, key, value, written, lsn, id FROM record"
+    ).fetchall()
     connection.close()
     return [(row[0], Record(row[1], row[2], row[3], row[4], None, None, row[5], row[6])) for row in rows]
 
@@ -244,17 +251,6 @@ def test_a_copy_of_the_file_is_served_without_what_was_shredded(tmp_path: Path) 
     run(main())
 
 
-WRONG_KEYS = [
-    ("missing", lambda path: path.unlink(), "cannot be read"),
-    ("older", lambda path: os.truncate(path, 64), "older copy"),
-    ("zeros", lambda path: _overwrite(path, 64, bytes(64)), "older copy"),
-    ("flipped", lambda path: _overwrite(path, 64 + 30, b"??"), "damaged"),
-    ("header", lambda path: _overwrite(path, 3, b"?"), "no file of keys"),
-    ("another", lambda path: _of_another(path), "another data file"),
-    ("other key", lambda path: _with_other_key(path), "another copy"),
-]
-
-
 def _overwrite(path: Path, at: int, content: bytes) -> None:
     before = path.read_bytes()
     path.write_bytes(before[:at] + content + before[at + len(content) :])
@@ -275,6 +271,17 @@ def _with_other_key(path: Path) -> None:
     keys.flush()
 
 
+WRONG_KEYS = [
+    ("missing", lambda path: path.unlink(), "cannot be read"),
+    ("older", lambda path: os.truncate(path, 64), "older copy"),
+    ("zeros", lambda path: _overwrite(path, 64, bytes(64)), "older copy"),
+    ("flipped", lambda path: _overwrite(path, 64 + 30, b"??"), "damaged"),
+    ("header", lambda path: _overwrite(path, 3, b"?"), "no file of keys"),
+    ("another", _of_another, "another data file"),
+    ("other key", _with_other_key, "another copy"),
+]
+
+
 @pytest.mark.parametrize(("name", "spoil", "reason"), WRONG_KEYS, ids=[row[0] for row in WRONG_KEYS])
 def test_a_file_is_not_served_without_its_keys(
     tmp_path: Path, name: str, spoil: Callable[[Path], None], reason: str
@@ -290,7 +297,7 @@ def test_a_file_is_not_served_without_its_keys(
         spoil(keys)
         with pytest.raises(Unavailable, match=reason) as caught:
             await SqliteStore.open(str(site.path))
-        assert "--storage-key-file" in caught.value.detail["hint"]
+        assert "--storage-key-file" in str(caught.value.detail["hint"])
         keys.write_bytes(right)
         await site.reopen(site.it)
         assert await site.read() == {b"a": b"value"}
@@ -455,7 +462,7 @@ def _watch(store: SqliteStore, note: Callable[[str], None]) -> None:
         flush()
         note("after the key")
 
-    def watched_destroy() -> list[Segment]:
+    def watched_destroy() -> list[KeySegment]:
         note("marked")
         gone = destroy()
         note("overwritten")

@@ -116,10 +116,6 @@ class Contract:
         return self._store.durable
 
     @property
-    def seals(self) -> bool:
-        return self._store.seals
-
-    @property
     def catalog_version(self) -> int:
         return self._store.catalog_version
 
@@ -202,10 +198,6 @@ class Mirror:
     @property
     def durable(self) -> bool:
         return self._left.durable and self._right.durable
-
-    @property
-    def seals(self) -> bool:
-        return self._left.seals and self._right.seals
 
     @property
     def catalog_version(self) -> int:

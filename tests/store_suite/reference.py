@@ -266,7 +266,7 @@ class ReferenceStore:
             interface.NamedNumber: lambda read: self._settings.get(read.name),
             interface.HeldRecords: lambda read: (),
             interface.KnownDamage: lambda read: None,
-            interface.Segments: lambda read: [],
+            interface.KeySegments: lambda read: [],
             interface.CountPlain: lambda read: self._containers[read.container].count(False).records,
         }
         self._inside = self._answers | {
@@ -294,10 +294,6 @@ class ReferenceStore:
 
     @property
     def durable(self) -> bool:
-        return False
-
-    @property
-    def seals(self) -> bool:
         return False
 
     @property

@@ -74,7 +74,7 @@ def copy(ctx: click.Context, source: str, target: str, paused: bool, key_file: P
         async def into(store: Store) -> CopyResult:
             opened = await StoreSource.open(store)
             beginning = PausedSource(opened) if paused else opened
-            return await _with_store(new, True, lambda target: copy(beginning, target, report))
+            return await _with_store(new, True, lambda target: copy(beginning, target, report, new.kind == "sqlite"))
 
         return await _with_store(old, False, into)
 
@@ -186,7 +186,9 @@ def import_(
             with ProgressLine("checking"):
                 opened = closing.enter_context(FileSource.open(file))
             source = PausedSource(opened) if paused else opened
-            return await _with_store(settings, True, lambda target: copy(source, target, report))
+            return await _with_store(
+                settings, True, lambda target: copy(source, target, report, settings.kind == "sqlite")
+            )
 
     _show_result(ctx, str(file), settings.shown, _run_with_progress("importing", work))
 

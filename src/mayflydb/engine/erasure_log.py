@@ -31,7 +31,6 @@ from mayflydb.store.interface import (
     Decision,
     Expiries,
     FindRow,
-    ForgetSegments,
     Get,
     LastExpiry,
     LoadRow,
@@ -44,7 +43,7 @@ from mayflydb.store.interface import (
     Store,
     ask,
 )
-from mayflydb.store.interface import Segment as SealedSegment
+from mayflydb.store.segments import ForgetSegments, KeySegment
 
 log = logging.getLogger(__name__)
 
@@ -124,7 +123,7 @@ class ErasureLog:
         self._rest = ChangeNotifier()
         self._paths: dict[int, tuple[str, ...]] = {}
         self._scrubbed = 0
-        self._shredded: dict[SealedSegment, int] = {}
+        self._shredded: dict[KeySegment, int] = {}
 
     @property
     def is_on(self) -> bool:
@@ -141,7 +140,7 @@ class ErasureLog:
         if self.is_on:
             self._notifier.notify()
 
-    def note_shredded(self, segments: Sequence[SealedSegment], event: int) -> None:
+    def note_destruction(self, segments: Sequence[KeySegment], event: int) -> None:
         """Let lines say that the keys of these segments were destroyed, behind the lines of the events up to this one."""
         self._shredded |= {each: event for each in segments if each not in self._shredded}
         self._notifier.notify()
@@ -253,7 +252,7 @@ class ErasureLog:
         lines += [describe_erased(event, paths[event.container], secret) for event in events if event.how != SELF_TEST]
         return lines
 
-    async def _describe_shredded(self, segment: SealedSegment, upto: int) -> Line:
+    async def _describe_shredded(self, segment: KeySegment, upto: int) -> Line:
         now = format_time(await self._time.now())
         return describe_shredded(segment.container, segment.number, await self._path(segment.container), upto, now)
 
@@ -264,7 +263,7 @@ class ErasureLog:
         cursor: int | None,
         version: int | None,
         upto: int,
-        shredded: Sequence[SealedSegment],
+        shredded: Sequence[KeySegment],
     ) -> bool:
         """Commit a segment of lines. False: another node was first, and nothing is written."""
         now = await self._time.now()

@@ -9,7 +9,8 @@ from mayflydb.engine.catalog import Node
 from mayflydb.expiry.lifecycle import Shred, segment_number
 from mayflydb.model.errors import Conflict, Unsupported
 from mayflydb.model.instant import Instant
-from mayflydb.store.interface import Allocate, BeginSegment, Change, Read, Segments, ask
+from mayflydb.store.interface import Allocate, Change, KeySegments, Read, ask
+from mayflydb.store.segments import BeginSegment
 
 
 def switch(before: Node, after: Shred, now: Instant) -> Generator[Read[Any], Any, tuple[Change, ...]]:
@@ -27,7 +28,7 @@ def switch(before: Node, after: Shred, now: Instant) -> Generator[Read[Any], Any
 
 def refuse_history(container: int) -> Generator[Read[Any], Any, None]:
     """Raise Unsupported if a container has sealed records: a history would keep them."""
-    segments = yield from ask(Segments(container))
+    segments = yield from ask(KeySegments(container))
     if any(each.state == "live" for each in segments):
         raise Unsupported(
             "this container shreds its records, which a history would keep",

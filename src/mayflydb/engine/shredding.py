@@ -1,8 +1,8 @@
 """Crypto-shredding: the keys of containers whose records are sealed, from their first write to their destruction.
 
-A container with `shred` has a key for each day of writes, or one for all. The write that is the first of a day begins the day's
-segment in its own transaction (`Workspace`). Here segments end: when a purge, or a look once a minute, finds that none of its records
-is stored any more, its key is destroyed, and every copy of these records with it.
+A container with `shred` has a key for each day of writes, or one for all. The first write of a day begins the segment of that
+day, in its own transaction (`Workspace`). Here segments end: when a purge, or a look once a minute, finds that no record of a
+segment is stored any more, its key is destroyed, and every copy of these records with it.
 """
 
 from __future__ import annotations
@@ -23,19 +23,15 @@ from mayflydb.model.order import Order, Position
 from mayflydb.store.interface import (
     CountPlain,
     Decision,
-    ForgetSegments,
-    Keys,
+    KeySegments,
     LastExpiry,
     LoadRow,
     Outcome,
     Scan,
-    Segment,
-    Segments,
-    ShredEmpty,
-    ShredUndone,
     Store,
     ask,
 )
+from mayflydb.store.segments import ForgetSegments, Keys, KeySegment, ShredEmpty, ShredUndone
 
 INTERVAL: Final[Span] = MINUTE
 """The interval of looks at all segments: clients delete and replace records, and days end, without a purge."""
@@ -78,7 +74,7 @@ class Shredding:
         """Return the segments of a container; None: none of its records was ever sealed."""
         if self.keys is None or not self.keys.is_used:
             return None
-        live = [each for each in await self._store.read(Segments(container)) if each.state == "live"]
+        live = [each for each in await self._store.read(KeySegments(container)) if each.state == "live"]
         return ShredState(len(live), await self._store.read(CountPlain(container))) if live else None
 
     # --- the end of keys -------------------------------------------------------------------------------------------------
@@ -95,16 +91,16 @@ class Shredding:
         if self.keys is None or not self.keys.is_used:
             return
         async with self._working:
-            segments = await self._store.read(Segments(None))
+            segments = await self._store.read(KeySegments(None))
             wanted = {each.container for each in segments} if containers is None else set(containers)
             for container in sorted(wanted & {each.container for each in segments if each.state == "live"}):
                 await self._end_empty(container, [each for each in segments if each.container == container])
             if any(each.state == "undone" for each in segments):
-                await self._end_undone(await self.keys.needed())
-            if any(each.state == "gone" for each in await self._store.read(Segments(None))):
+                await self._end_undone(await self.keys.read_needed())
+            if any(each.state == "gone" for each in await self._store.read(KeySegments(None))):
                 await self._destroy(self.keys)
 
-    async def _end_empty(self, container: int, segments: list[Segment]) -> None:
+    async def _end_empty(self, container: int, segments: list[KeySegment]) -> None:
         now = await self._time.now()
         number = await self._number(container, now)
         # Asked first, since a write costs a sync of the disk.
@@ -122,8 +118,8 @@ class Shredding:
         row = await self._store.read(LoadRow(container))
         return None if row is None else _number_of(self._nodes.of(row), now)
 
-    async def _has_empty(self, container: int, segments: list[Segment], number: int | None) -> bool:
-        """Return whether a segment may be empty that need not stay. `number`: that of the present; None: the container is gone."""
+    async def _has_empty(self, container: int, segments: list[KeySegment], number: int | None) -> bool:
+        """Return whether a segment may be empty and need not stay. `number`: that of the present; None: there is no container."""
         for n, each in enumerate(segments):
             is_newest = n + 1 == len(segments)
             if each.state != "live" or (is_newest and number is not None and each.number >= number):
@@ -147,7 +143,7 @@ class Shredding:
         gone = await keys.destroy()
         self.destroyed += len(gone)
         if self._erasure_log.is_on:
-            self._erasure_log.note_shredded(gone, last)
+            self._erasure_log.note_destruction(gone, last)
             return
 
         def decide() -> Decision[None]:

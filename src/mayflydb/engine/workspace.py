@@ -35,7 +35,6 @@ from mayflydb.model.record import Dates, Entry, Kind, Record, Totals, Version
 from mayflydb.store.interface import (
     AddVersion,
     Allocate,
-    BeginSegment,
     Change,
     Count,
     Delete,
@@ -49,6 +48,7 @@ from mayflydb.store.interface import (
     Scan,
     ask,
 )
+from mayflydb.store.segments import BeginSegment
 
 
 def repeated_indexes(entries: Sequence[Entry]) -> set[int]:

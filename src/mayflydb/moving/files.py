@@ -27,7 +27,8 @@ from mayflydb.moving.frames import (
     encode_row,
 )
 from mayflydb.moving.source import Ending, Piece, Source, fingerprint
-from mayflydb.store.interface import CatalogRow, Segment
+from mayflydb.store.interface import CatalogRow
+from mayflydb.store.segments import KeySegment
 
 
 class Contents:
@@ -102,7 +103,7 @@ class FileSource:
             # Reading a file never waits; the progress bar needs its turns.
             await asyncio.sleep(0)
 
-    async def segments(self, container: int) -> Sequence[Segment]:
+    async def segments(self, container: int) -> Sequence[KeySegment]:
         return ()  # An export has plain values.
 
     async def ending(self) -> Ending:

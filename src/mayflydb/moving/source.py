@@ -21,15 +21,15 @@ from mayflydb.store.interface import (
     Count,
     Decision,
     Entries,
+    KeySegments,
     NamedNumber,
     NewId,
     Outcome,
     Scan,
-    Segment,
-    Segments,
     Store,
     ask,
 )
+from mayflydb.store.segments import KeySegment
 
 PIECE_RECORDS = 512
 """Records of a piece, which is written in one transaction. A store returns fewer if they are large."""
@@ -81,7 +81,7 @@ class Source(Protocol):
     def pieces(self, after: Mapping[int, int]) -> AsyncIterator[Piece]:
         """Yield all records by container id, then seq. `after`: a container's seq behind which to begin; 0 without one."""
 
-    async def segments(self, container: int) -> Sequence[Segment]:
+    async def segments(self, container: int) -> Sequence[KeySegment]:
         """Return the segments of a container whose records are sealed in the source; empty where it has none, or cannot tell."""
 
     async def ending(self) -> Ending:
@@ -133,8 +133,8 @@ class StoreSource:
                 # A store may answer without waiting, and then no other task would get a turn.
                 await asyncio.sleep(0)
 
-    async def segments(self, container: int) -> Sequence[Segment]:
-        found = await self._store.read(Segments(container))
+    async def segments(self, container: int) -> Sequence[KeySegment]:
+        found = await self._store.read(KeySegments(container))
         return [each for each in found if each.state in ("live", "plain")]
 
     async def ending(self) -> Ending:
@@ -164,7 +164,7 @@ class PausedSource:
     def pieces(self, after: Mapping[int, int]) -> AsyncIterator[Piece]:
         return self._source.pieces(after)
 
-    async def segments(self, container: int) -> Sequence[Segment]:
+    async def segments(self, container: int) -> Sequence[KeySegment]:
         return await self._source.segments(container)
 
     async def ending(self) -> Ending:

@@ -18,7 +18,8 @@ from mayflydb.engine.timekeeper import MARK
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import Instant
 from mayflydb.store.findings import Expected, Facts, Repaired, Report, ReportProgress
-from mayflydb.store.interface import CatalogRow, DiskFacts, Holds, Keys, Store
+from mayflydb.store.interface import CatalogRow, DiskFacts, Holds, Store
+from mayflydb.store.segments import Keys
 from mayflydb.store.snapshots import Snapshots
 from mayflydb.store.sqlite import SpaceLimits, SqliteStore
 

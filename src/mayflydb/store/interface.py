@@ -21,6 +21,7 @@ from mayflydb.model.due import Path
 from mayflydb.model.instant import Instant, Span
 from mayflydb.model.order import Identity, KeyRange, Order, Position
 from mayflydb.model.record import Entry, Expiry, Record, Totals, Version
+from mayflydb.store.segments import BeginSegment, ForgetSegments, KeySegment, ShredEmpty, ShredUndone
 
 T = TypeVar("T")
 
@@ -259,24 +260,10 @@ class NamedNumber(Read["int | None"], frozen=True):
     name: str
 
 
-SegmentState = Literal["live", "plain", "gone", "undone"]
-
-
-class Segment(msgspec.Struct, frozen=True):
-    """A segment of a container: the versions with lsn >= `first`, up to the next segment's. `number` names it for the engine.
-
-    `live`: their values are sealed with the segment's key. `plain`: they are not sealed. `gone`: none is stored any more, and the
-    key is destroyed, or about to be. `undone`: a restore has undone them, and a snapshot may need the key.
+class KeySegments(Read[list[KeySegment]], frozen=True):
+    """The segments of a container, or of all (`container` None), by container, then `first`. Versions before the first one are
+    plain.
     """
-
-    container: int
-    first: int
-    number: int
-    state: SegmentState
-
-
-class Segments(Read["list[Segment]"], frozen=True):
-    """The segments of a container, or of all (`container` None), by container, then `first`. Versions before the first are plain."""
 
     container: int | None
 
@@ -435,43 +422,6 @@ class TrimEvents(msgspec.Struct, frozen=True):
     limit: int
 
 
-class BeginSegment(msgspec.Struct, frozen=True):
-    """Begin a segment of a container at an lsn that no stored version has, unless the newest one has this number or a higher one.
-
-    The values of its versions are sealed with a key of its own; with `sealed` false they are not, and the newest segment ends. For
-    stores that seal (`Keys`).
-    """
-
-    container: int
-    first: int
-    number: int
-    sealed: bool = True
-
-
-class ShredEmpty(msgspec.Struct, frozen=True):
-    """Make the segments of a container `gone` of which no version is stored.
-
-    The newest one stays if its number is `number` or a higher one; else another takes its place. `dropped`: the container is gone,
-    and its newest segment goes too.
-    """
-
-    container: int
-    number: int
-    dropped: bool = False
-
-
-class ShredUndone(msgspec.Struct, frozen=True):
-    """Make the segments `gone` that are `undone`, except those whose keys have these serial numbers."""
-
-    needed: tuple[int, ...]
-
-
-class ForgetSegments(msgspec.Struct, frozen=True):
-    """Forget segments that are `gone`, as (container, first)."""
-
-    segments: tuple[tuple[int, int], ...]
-
-
 Change: TypeAlias = (
     Put
     | Delete
@@ -562,23 +512,6 @@ class Holds(Protocol):
         """End these holds. Other nodes learn of it soon afterwards."""
 
 
-class Keys(Protocol):
-    """The keys of the segments of a store that seals values, apart from what they seal."""
-
-    @property
-    def is_used(self) -> bool:
-        """True if the store has segments, or had some."""
-
-    def check(self) -> None:
-        """Raise Unavailable if no key can be made."""
-
-    async def destroy(self) -> list[Segment]:
-        """Destroy the keys of all segments that are `gone`, and return these. Afterwards nothing that they sealed can be read."""
-
-    async def needed(self) -> tuple[int, ...]:
-        """Return the serial numbers of the keys that snapshots of the store have."""
-
-
 class Store(Protocol):
     """Errors: Unavailable (nothing was done), OutcomeUnknown (the commit failed midway), Corrupt (a checksum is wrong)."""
 
@@ -589,10 +522,6 @@ class Store(Protocol):
     @property
     def durable(self) -> bool:
         """True if a commit survives the process."""
-
-    @property
-    def seals(self) -> bool:
-        """True if values can be sealed (`BeginSegment`)."""
 
     @property
     def catalog_version(self) -> int:

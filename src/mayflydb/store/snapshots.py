@@ -31,8 +31,8 @@ class Snapshots(Protocol):
         """
 
     async def restore(self, name: str, kept: Sequence[str], rising: Sequence[str], swapped: Callable[[], None]) -> int:
-        """Replace everything that is stored by a snapshot, in one transaction. Writes and reads wait. Return the number of records
-        that are left out because their keys were destroyed.
+        """Replace everything that is stored by a snapshot, in one transaction. Writes and reads wait. Return the number of
+        records that are left out because their keys were destroyed.
 
         `kept`: the named numbers that stay as they are; `rising`: those that keep the larger value. `swapped`: called when the
         change is visible, before anything is read. Errors: NotFound, Corrupt, OutOfSpace, Unavailable; Conflict

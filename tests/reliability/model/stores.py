@@ -131,10 +131,6 @@ class Gate:
         return self.store.description
 
     @property
-    def seals(self) -> bool:
-        return self.store.seals
-
-    @property
     def durable(self) -> bool:
         return self.store.durable
 

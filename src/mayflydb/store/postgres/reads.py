@@ -26,6 +26,7 @@ from mayflydb.store.rows import (
     identity_number,
     record_of,
 )
+from mayflydb.store.segments import KeySegment
 
 Connection = Any
 """asyncpg's connection, or one lent by its pool: they share no type."""
@@ -408,7 +409,7 @@ async def setting(connection: Connection, request: interface.NamedNumber) -> int
     return found
 
 
-async def segments(connection: Connection, request: interface.Segments) -> list[interface.Segment]:
+async def segments(connection: Connection, request: interface.KeySegments) -> list[KeySegment]:
     return []  # Keys in this database would be in the backups of what they seal.
 
 
@@ -436,7 +437,7 @@ ANSWERS: dict[type[interface.Read[Any]], Callable[[Connection, Any], Awaitable[A
     interface.LastExpiry: last_expiry,
     interface.History: history,
     interface.NamedNumber: setting,
-    interface.Segments: segments,
+    interface.KeySegments: segments,
     interface.CountPlain: count_plain,
 }
 """Every read but that of records by identity, which `get_many` answers."""

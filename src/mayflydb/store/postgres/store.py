@@ -114,10 +114,6 @@ class PostgresStore:
         return True
 
     @property
-    def seals(self) -> bool:
-        return False
-
-    @property
     def catalog_version(self) -> int:
         return self._catalog_version
 

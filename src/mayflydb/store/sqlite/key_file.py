@@ -3,10 +3,9 @@
     slot 0    "mayfly keys 1\\n" | 2 unused | id of the file     8 | zeros 36 | CRC-32 4
     slot n    1: a key, 2: destroyed  1 | 7 unused | serial n    8 | mark 8 | key 32, zeros when destroyed | 4 unused | CRC-32 4
 
-A key is on the disk before the first value that it seals is committed. To destroy it, its bytes are written over in their place and
-synced. A slot that is torn belongs to a key that was never used, or that was being destroyed. The rows of `sealing` in the data file
-name a key by its serial number and its mark, a random number; `meta` has the id of the file. So another file, an older copy of the
-file and a damaged one are told apart from keys that were destroyed.
+A key is on the disk before the first value that it seals is committed. To destroy it, its bytes are written over in their place
+and synced. The rows of `sealing` in the data file name a key by its serial number and its mark, a random number. `meta` has the
+id of the file. So another file, an older copy of the file and a damaged one are told apart from keys that were destroyed.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _CRC: Final = Struct("<I")
 _KEY, _DESTROYED = 1, 2
 
 
-class Name(NamedTuple):
+class KeyName(NamedTuple):
     """The name of a key in the data file: its serial number, from 1, and its mark."""
 
     serial: int
@@ -81,7 +80,7 @@ class KeyFile:
             slots -= 1
         return cls(path, found, slots, is_there=True)
 
-    def read(self, name: Name) -> bytes | None:
+    def read(self, name: KeyName) -> bytes | None:
         """Return a key; None: it was destroyed. Unavailable if the file does not know it."""
         with self.path.open("rb") as file:
             slot = os.pread(file.fileno(), SLOT_BYTES, name.serial * SLOT_BYTES)
@@ -94,9 +93,9 @@ class KeyFile:
             raise _unusable(self.path, f"its key {name.serial} is that of another copy of the data file")
         return key if kind == _KEY else None
 
-    def add(self) -> tuple[Name, bytes]:
+    def add(self) -> tuple[KeyName, bytes]:
         """Make a key. `flush` writes it."""
-        key, name = os.urandom(KEY_BYTES), Name(self._slots + 1, int.from_bytes(os.urandom(7)))
+        key, name = os.urandom(KEY_BYTES), KeyName(self._slots + 1, int.from_bytes(os.urandom(7)))
         self._slots += 1
         self._pending[name.serial] = _slot(_KEY, name, key)
         return name, key
@@ -115,7 +114,7 @@ class KeyFile:
                 raise _disk_error(error) from error
             self._pending.clear()
 
-    def destroy(self, names: list[Name]) -> None:
+    def destroy(self, names: list[KeyName]) -> None:
         """Write over keys and sync. Those that are destroyed already stay so. OSError."""
         self._write({name.serial: _slot(_DESTROYED, name, bytes(KEY_BYTES)) for name in names})
 
@@ -155,7 +154,7 @@ class KeyFile:
         self._is_there = True
 
 
-def _slot(kind: int, name: Name, key: bytes) -> bytes:
+def _slot(kind: int, name: KeyName, key: bytes) -> bytes:
     return _sum(_SLOT.pack(kind, *name, key))
 
 
@@ -168,7 +167,9 @@ def _is_whole(slot: bytes) -> bool:
 
 
 def _unusable(path: Path, reason: str) -> Unavailable:
-    hint = "put the file of keys in its place, or name it with --storage-key-file; without it no sealed record can be read"
+    hint = (
+        "put the file of keys in its place, or name it with --storage-key-file; without it no sealed record can be read"
+    )
     return Unavailable(f"the data file has sealed records, and {path} has not their keys: {reason}", hint=hint)
 
 

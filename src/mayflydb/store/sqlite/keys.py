@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mayflydb.store.interface import Segment
+from mayflydb.store.segments import KeySegment
 from mayflydb.store.sqlite.sealing import Sealing
 from mayflydb.store.sqlite.snapshots import RunAlone, SqliteSnapshots
 
@@ -24,11 +24,11 @@ class SqliteKeys:
         """Raise Unavailable if no key can be made."""
         self._sealing.check()
 
-    async def destroy(self) -> list[Segment]:
+    async def destroy(self) -> list[KeySegment]:
         """Destroy the keys of all segments that are `gone`, and return these. Unavailable."""
         # Between two transactions: none of them reads segments, and their purge is committed.
         return await self._run_alone(self._sealing.destroy)
 
-    async def needed(self) -> tuple[int, ...]:
+    async def read_needed(self) -> tuple[int, ...]:
         """Return the serial numbers of the keys that snapshots of the store have."""
         return await self._snapshots.needed_keys()

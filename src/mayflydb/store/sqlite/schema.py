@@ -17,8 +17,8 @@ sealed, with the serial numbers and marks of their keys (`key_file`).
 
 from __future__ import annotations
 
-from mayflydb.store.interface import SegmentState
 from mayflydb.store.rows import SEQ_BITS
+from mayflydb.store.segments import SegmentState
 
 FORMAT = 6
 SEALING_FORMAT = 6

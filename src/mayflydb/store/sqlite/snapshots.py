@@ -30,7 +30,7 @@ from mayflydb.store.sqlite.catalog import Catalog
 from mayflydb.store.sqlite.connection import open_copy, prepare_copy
 from mayflydb.store.sqlite.damage import describe, is_damage
 from mayflydb.store.sqlite.schema import FORMAT, SEALING_FORMAT
-from mayflydb.store.sqlite.sealing import is_sealed_elsewhere, sealed_elsewhere
+from mayflydb.store.sqlite.sealing import foreign_keys
 from mayflydb.store.sqlite.space import is_full
 from mayflydb.store.sqlite.transaction import CONTENT, Transaction, content_of
 
@@ -491,8 +491,8 @@ class SqliteSnapshots:
             for table in tables:
                 if _columns(connection, table) != self._columns[table]:
                     raise BadRequest(f"the table {table} of the snapshot has other columns")
-            if "sealing" in tables and is_sealed_elsewhere(connection, "main", self._transaction.sealing.id):
-                raise sealed_elsewhere()
+            if "sealing" in tables and self._transaction.sealing.is_foreign(connection, "main"):
+                raise foreign_keys()
             found = connection.pragma("quick_check")
             if found != "ok":
                 raise BadRequest(f"the snapshot is damaged: {found}")

@@ -127,7 +127,7 @@ class SqliteStore:
         """Open or create a store file; `path` None: a memory database. `vfs`: a named SQLite VFS, with one connection only.
 
         `limits`: of the free space on the disk; None: it is not looked at. `volume`: the disk; None: that of the file. `secure`:
-        what is deleted from the file is overwritten; `scrub` makes it complete. `keys`: the file of keys; None: `-keys` beside it.
+        what is deleted from the file is overwritten; `scrub` makes it complete. `keys`: the file of keys; None: beside it.
 
         Errors: Unavailable when the file is in use, has a newer format, another database's log beside it, sealed records and not
         their keys, or refuses the settings that durability needs.
@@ -201,10 +201,6 @@ class SqliteStore:
     @property
     def durable(self) -> bool:
         return self._durable
-
-    @property
-    def seals(self) -> bool:
-        return self._file is not None
 
     @property
     def catalog_version(self) -> int:

@@ -12,6 +12,7 @@ import apsw
 from mayflydb.model.errors import Corrupt
 from mayflydb.model.record import Record
 from mayflydb.store import interface
+from mayflydb.store.segments import BeginSegment, ForgetSegments, ShredEmpty, ShredUndone
 from mayflydb.store.snapshots import RESTORES
 from mayflydb.store.sqlite import directory
 from mayflydb.store.sqlite.catalog import Catalog
@@ -23,7 +24,7 @@ from mayflydb.store.sqlite.kept_counts import KeptCounts
 from mayflydb.store.sqlite.reads import ANSWERS, Steps, get, scan_in_steps
 from mayflydb.store.sqlite.record_cache import PendingRecords, RecordCache
 from mayflydb.store.sqlite.schema import CHOSEN, SEALING_FORMAT
-from mayflydb.store.sqlite.sealing import Sealing, is_sealed_elsewhere, sealed_elsewhere
+from mayflydb.store.sqlite.sealing import Sealing, foreign_keys
 from mayflydb.store.sqlite.space import Space, grows
 
 T = TypeVar("T")
@@ -221,7 +222,7 @@ class Transaction:
             self._flush()
             put(self.connection, self._counters, change)
             return None
-        if isinstance(change, interface.BeginSegment) and self.sealing.is_begun(change):
+        if isinstance(change, BeginSegment) and self.sealing.is_begun(change):
             return None
         self._flush()
         if isinstance(change, _COUNTED):
@@ -234,28 +235,26 @@ class Transaction:
             if done is not None and done.records >= directory.FEWEST_STALE:
                 self.stale.note(change.container, done.records)
             return done
-        elif isinstance(change, interface.PutRow):
-            self.catalog.put(self.connection, change.row)
-            return None
-        elif isinstance(change, interface.DropRow):
-            self.catalog.drop(self.connection, change.id)
-            self._counters.drop(change.id)
-            return None
-        elif isinstance(change, _OF_SEGMENTS):
-            self._change_segments(change)
+        elif isinstance(change, _OF_CONTAINERS):
+            self._change_containers(change)
             return None
         return APPLY[type(change)](self.connection, self._counters, change)
 
-    def _change_segments(self, change: SegmentChange) -> None:
+    def _change_containers(self, change: ContainerChange) -> None:
         match change:
-            case interface.BeginSegment():
+            case interface.PutRow():
+                self.catalog.put(self.connection, change.row)
+            case interface.DropRow():
+                self.catalog.drop(self.connection, change.id)
+                self._counters.drop(change.id)
+            case BeginSegment():
                 self._touched.add(change.container)
                 self.sealing.begin(change)
-            case interface.ShredEmpty():
+            case ShredEmpty():
                 self.sealing.shred_empty(self._counters, change)
-            case interface.ShredUndone():
+            case ShredUndone():
                 self.sealing.shred_undone(change)
-            case interface.ForgetSegments():
+            case ForgetSegments():
                 self.sealing.forget(change)
 
     def _flush(self) -> None:
@@ -355,7 +354,7 @@ class Transaction:
         for container, first, end in self.sealing.load():
             dropped += remove_range(self.connection, container, first, end).records
             row = self.connection.execute("SELECT lsn FROM catalog WHERE id = ?", (container,)).get
-            self.sealing.renew(container, first, row)
+            self.sealing.renew(container, first, end, row)
         self.sealing.load()
         return dropped
 
@@ -401,8 +400,8 @@ class Transaction:
             )
             if here != there:
                 raise Corrupt(f"the table {table} of the copy has other columns")
-        if "sealing" in tables and is_sealed_elsewhere(self.connection, "copy", self.sealing.id):
-            raise sealed_elsewhere()
+        if "sealing" in tables and self.sealing.is_foreign(self.connection, "copy"):
+            raise foreign_keys()
         return tables
 
     def _replace_rows(self, tables: Sequence[str], kept: Sequence[str], rising: Sequence[str]) -> None:
@@ -449,10 +448,10 @@ class Transaction:
         self.stale.reload(self.connection)
 
 
-SegmentChange: TypeAlias = (
-    interface.BeginSegment | interface.ShredEmpty | interface.ShredUndone | interface.ForgetSegments
+ContainerChange: TypeAlias = (
+    interface.PutRow | interface.DropRow | BeginSegment | ShredEmpty | ShredUndone | ForgetSegments
 )
-_OF_SEGMENTS = (interface.BeginSegment, interface.ShredEmpty, interface.ShredUndone, interface.ForgetSegments)
+_OF_CONTAINERS = (interface.PutRow, interface.DropRow, BeginSegment, ShredEmpty, ShredUndone, ForgetSegments)
 
 _COUNTED = (
     interface.Delete,
