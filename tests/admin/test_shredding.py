@@ -91,7 +91,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 @contextmanager
 def serving(path: Path) -> Iterator[Site]:
-    with serve(path, port=0, clock="virtual", clock_start=START, erasure_log=True) as server:
+    with serve(path, port=0, clock="virtual", clock_start=START, erasure_log=True, index_after=1) as server:
         made = Site(path, server)
         yield made
         made.mongo.close()
@@ -171,6 +171,19 @@ def test_the_erasure_log_tells_of_destroyed_keys(site: Site) -> None:
     keys = [key.hex() for key in site.keys if any(key)]
     assert keys
     assert not any(key in json.dumps(lines) for key in keys)
+
+
+@pytest.mark.parametrize("shred", ["day", "off"])
+def test_no_index_of_sealed_items_is_built_unasked(site: Site, shred: str) -> None:
+    site.shred(shred, "cosmos")
+    for n in range(9):
+        site.sessions.upsert_item({"id": str(n), "word": f"{SECRET} {n}"})
+    for _ in range(3):
+        found = site.sessions.query_items(
+            f"SELECT c.id FROM c WHERE c.word = '{SECRET} 2'", enable_cross_partition_query=True
+        )
+        assert [each["id"] for each in found] == ["2"]
+    assert (SECRET.encode() in site.save().read_bytes()) is (shred == "off")
 
 
 def test_undelete_and_touch_keep_records_readable(site: Site) -> None:

@@ -158,6 +158,11 @@ class Sealing:
         is_same = change.number <= known.number and change.first - known.firsts[-1] < MOST_VERSIONS
         return change.sealed and is_same
 
+    def without_begun(self, changes: tuple[interface.Change, ...]) -> tuple[interface.Change, ...]:
+        """Return changes without a first one that would begin a segment that is there, as that of nearly every write would."""
+        first = changes[0] if changes else None
+        return changes[1:] if isinstance(first, BeginSegment) and self.is_begun(first) else changes
+
     def begin(self, change: BeginSegment) -> None:
         """Begin a segment in the transaction."""
         if not self.is_begun(change):

@@ -132,9 +132,7 @@ class Transaction:
             number += 1
             if not number % STEP:
                 yield
-        changes = outcome.changes
-        if self.space is not None and self.space.is_short and grows(changes, self._has_row):
-            raise self.space.refuse()
+        changes = self._admit(outcome.changes)
         if len(changes) == 1:
             # Nearly every decision: one change of one record.
             done = self._apply(changes[0])
@@ -149,6 +147,12 @@ class Transaction:
             else:
                 purged += self._apply_step(step)
         return outcome.reply, tuple(purged)
+
+    def _admit(self, changes: tuple[interface.Change, ...]) -> tuple[interface.Change, ...]:
+        """Return the changes to apply. OutOfSpace if they make the store grow while the disk is short of space."""
+        if self.space is not None and self.space.is_short and grows(changes, self._has_row):
+            raise self.space.refuse()
+        return self.sealing.without_begun(changes) if self.sealing.is_on else changes
 
     def _scan(self, request: interface.Scan) -> Steps[list[Record]]:
         self._flush()
@@ -221,8 +225,6 @@ class Transaction:
                 return None
             self._flush()
             put(self.connection, self._counters, change)
-            return None
-        if isinstance(change, BeginSegment) and self.sealing.is_begun(change):
             return None
         self._flush()
         if isinstance(change, _COUNTED):
