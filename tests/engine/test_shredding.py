@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import random
 import shutil
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +27,16 @@ from mayflydb.engine.shredding import ShredState
 from mayflydb.expiry.lifecycle import Lifecycle, Shred
 from mayflydb.expiry.rules import Rule
 from mayflydb.expiry.sweep import PurgeRequest
-from mayflydb.model.errors import Unavailable
+from mayflydb.model.errors import Conflict, Corrupt, OutOfSpace, Unavailable
 from mayflydb.model.instant import DAY, HOUR, SECOND
 from mayflydb.model.record import Record
+from mayflydb.serving.stores import examine_file, repair_file
 from mayflydb.store.interface import KeySegments
 from mayflydb.store.segments import KeySegment
 from mayflydb.store.sqlite.key_file import SLOT_BYTES, KeyFile
 from mayflydb.store.sqlite.page_checksums import VFS
 from mayflydb.store.sqlite.snapshots import SqliteSnapshots
-from mayflydb.store.sqlite.store import SqliteStore
+from mayflydb.store.sqlite.store import SqliteStore, exit_process
 
 RULES = (Rule("default", None, overrides=True, hides=True),)
 START = 20_000 * DAY
@@ -51,9 +53,10 @@ class Site:
         self.store: SqliteStore
         self.snapshots: SqliteSnapshots
         self.it = 0
+        self.halt: Callable[[str], None] = exit_process
 
     async def open(self) -> Site:
-        self.store = await SqliteStore.open(str(self.path))
+        self.store = await SqliteStore.open(str(self.path), halt=self.halt)
         self.engine = await open_engine(self.store, self.clock)
         self.snapshots = self.store.snapshots()
         self.engine.snapshots = self.snapshots
@@ -404,6 +407,147 @@ def test_old_records_stay_plain_until_they_are_written(tmp_path: Path) -> None:
         content = site.path.read_bytes() + Path(f"{site.path}-wal").read_bytes()
         assert b"value of c, plain" in content
         assert b"value of b, sealed" not in content
+        await site.store.close()
+
+    run(main())
+
+
+def test_the_doctor_needs_no_keys_and_repairs_what_is_sealed(tmp_path: Path) -> None:
+    async def main() -> None:
+        site = await Site(tmp_path / "store.db").open()
+        await site.put(b"plain", b"value of plain", None)
+        await site.shred()
+        for n in range(99):
+            await site.put(b"k%d" % n, b"value %d" % n, None)
+        expected = await site.read()
+        await site.store.close()
+        mended = tmp_path / "mended.db"
+        keys = Path(f"{site.path}-keys")
+        keys.rename(tmp_path / "away")
+        assert examine_file(site.path, lambda *_: None).sound
+        (tmp_path / "away").rename(keys)
+        assert repair_file(site.path, mended, lambda *_: None).records == 100
+        assert b"value 7" not in mended.read_bytes()
+        other = await Site(mended, site.clock).reopen(site.it)
+        assert await other.read() == expected
+        assert Path(f"{mended}-keys").stat().st_mode & 0o777 == 0o600
+        await other.store.close()
+
+    run(main())
+
+
+def test_a_snapshot_of_before_the_segments_can_be_restored(tmp_path: Path) -> None:
+    """Of format 5, as earlier versions saved them: without the table of segments."""
+
+    async def main() -> None:
+        site = await Site(tmp_path / "store.db").open()
+        await site.put(b"old", b"plain", None)
+        await site.snapshots.save("old", _nothing)
+        place = tmp_path / "store.db-snapshots" / "old.snapshot"
+        connection = apsw.Connection(str(place), vfs=VFS)
+        connection.execute("DROP TABLE sealing; PRAGMA user_version = 5")
+        connection.close()
+        await site.shred()
+        await site.put(b"new", b"sealed", None)
+        assert await site.engine.restore("old", False, lambda: None) == 0
+        assert await site.read() == {b"old": b"plain"}
+        await site.pass_time(SECOND)
+        # No snapshot needs the key of what was undone.
+        assert await site.segments() == []
+        assert not any(map(any, site.keys))
+        await site.store.close()
+
+    run(main())
+
+
+def test_a_snapshot_that_is_sealed_elsewhere_is_refused(tmp_path: Path) -> None:
+    async def main() -> None:
+        site = await Site(tmp_path / "store.db").open()
+        await site.shred()
+        await site.put(b"a", b"value", None)
+        await site.snapshots.save("taken", _nothing)
+        taken = tmp_path / "store.db-snapshots" / "taken.snapshot"
+        (tmp_path / "other").mkdir()
+        other = await Site(tmp_path / "other" / "store.db").open()
+
+        async def parts() -> AsyncIterator[bytes]:
+            yield taken.read_bytes()
+
+        for shred in (False, True):
+            if shred:
+                await other.shred()
+            with pytest.raises(Conflict, match="keys of another store"):
+                await other.snapshots.receive("taken", parts(), 0, lambda *_: None)
+            place = tmp_path / "other" / "store.db-snapshots" / "copied.snapshot"
+            shutil.copy(taken, place)
+            with pytest.raises(Conflict, match="keys of another store"):
+                await other.engine.restore("copied", False, lambda: None)
+            assert len(await other.read()) == shred
+            await other.put(b"b%d" % shred, b"works", None)
+        await site.store.close()
+        await other.store.close()
+
+    run(main())
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
+def test_no_record_is_acknowledged_whose_key_is_not_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int
+) -> None:
+    ended: list[str] = []
+
+    async def main() -> None:
+        site = Site(tmp_path / "store.db")
+        site.halt = ended.append
+        await site.open()
+        await site.shred()
+        site.clock.set(START + DAY)
+
+        def fail(*_: object) -> None:
+            raise OSError(error, "no")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(KeyFile, "_write", fail)
+            with pytest.raises(OutOfSpace if error == errno.ENOSPC else Unavailable, match="could not write"):
+                await site.put(b"a", b"lost", None)
+        # A failed sync ends the process; a full disk does not.
+        assert bool(ended) is (error == errno.EIO)
+        assert await site.read() == {}
+        assert [each.number for each in await site.segments()] == [20_000]
+        await site.put(b"a", b"works", None)
+        assert [each.number for each in await site.segments()] == [20_000, 20_001]
+        await site.store.close()
+        await site.reopen(site.it)
+        assert await site.read() == {b"a": b"works"}
+        await site.store.close()
+
+    run(main())
+
+
+def test_a_value_in_another_place_does_not_open(tmp_path: Path) -> None:
+    async def main() -> None:
+        site = await Site(tmp_path / "store.db").open()
+        await site.shred()
+        await site.put(b"a", b"of a", None)
+        await site.put(b"b", b"of b", None)
+        connection = site.store._transaction.connection
+        rows: list[Any] = connection.execute(
+            "SELECT lsn, value FROM record WHERE container = ? ORDER BY lsn", (site.it,)
+        ).fetchall()
+        cipher = site.store._transaction.sealing._ranges[site.it].ciphers[-1]
+        assert cipher is not None
+        (lsn, value), (other, _) = rows
+        record = Record(b"p%08d" % 1, b"a", value, 0, None, None, lsn, 1)
+        assert cipher.open(site.it, record).value == b"of a"
+        for wrong in (
+            msgspec.structs.replace(record, lsn=other), msgspec.structs.replace(record, key=b"b"),
+            msgspec.structs.replace(record, partition=b"p"), msgspec.structs.replace(record, value=value[:-1] + b"?"),
+            msgspec.structs.replace(record, value=b"short"),
+        ):  # fmt: skip
+            with pytest.raises(Corrupt, match="not opened by its key"):
+                cipher.open(site.it, wrong)
+        with pytest.raises(Corrupt):
+            cipher.open(site.it + 1, record)
         await site.store.close()
 
     run(main())

@@ -58,6 +58,11 @@ class Shredding:
         self._working = asyncio.Lock()
         self._looked_at: Instant = -INTERVAL
 
+    @property
+    def is_used(self) -> bool:
+        """Return whether the store has keys, or had some."""
+        return self.keys is not None and self.keys.is_used
+
     # --- settings --------------------------------------------------------------------------------------------------------
 
     def check(self) -> None:
@@ -72,7 +77,7 @@ class Shredding:
 
     async def state(self, container: int) -> ShredState | None:
         """Return the segments of a container; None: none of its records was ever sealed."""
-        if self.keys is None or not self.keys.is_used:
+        if not self.is_used:
             return None
         live = [each for each in await self._store.read(KeySegments(container)) if each.state == "live"]
         return ShredState(len(live), await self._store.read(CountPlain(container))) if live else None
@@ -81,7 +86,7 @@ class Shredding:
 
     async def run_at_times(self, now: Instant) -> None:
         """Look at all containers, at most once in an interval."""
-        if self.keys is None or not self.keys.is_used or 0 <= now - self._looked_at < INTERVAL:
+        if not self.is_used or 0 <= now - self._looked_at < INTERVAL:
             return
         await self.run()
         self._looked_at = now

@@ -100,6 +100,11 @@ class KeyFile:
         self._pending[name.serial] = _slot(_KEY, name, key)
         return name, key
 
+    @property
+    def has_unwritten(self) -> bool:
+        """True if keys were made since the last `flush`."""
+        return bool(self._pending)
+
     def discard(self) -> None:
         """Forget the keys that were made since the last `flush`: their transaction was rolled back."""
         self._slots -= len(self._pending)

@@ -281,6 +281,11 @@ class Sealing:
 
     # --- the end of a transaction ----------------------------------------------------------------------------------------
 
+    @property
+    def has_unwritten(self) -> bool:
+        """True if keys were made that are not on the disk."""
+        return self._keys is not None and self._keys.has_unwritten
+
     def flush(self) -> None:
         """Sync the new keys, before the COMMIT of what they seal. apsw.Error."""
         if self._keys is not None:
