@@ -260,8 +260,11 @@ def test_copies_into_other_files(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert b"gooseberry" not in imported.read_bytes()
     for path in (target, imported):
-        with serve(path, port=0, clock="virtual") as server:
+        with serve(path, port=0, clock="virtual", mongo_port=-1, ydb_port=-1) as server:
             container = server.cosmos.client().get_database_client("shop").get_container_client("sessions")
             assert [each["word"] for each in container.read_all_items()] == [f"{SECRET} 1"]
             shown = Http(port_of(server)).get("lifecycle?target=" + TARGETS["cosmos"])["targets"][0]
             assert (shown["shred"], shown["keys"], shown["unsealed"]) == ("day", 1, 0)
+            sealed = keys_of(path)[0]
+            server.clock.advance(hours=25)
+            assert sealed not in keys_of(path)

@@ -80,7 +80,7 @@ def exercise_ydb(raw: Raw) -> list[str]:
 
 
 def test_nothing_tells_a_secret(tmp_path: Path) -> None:
-    files = {"--storage-key-file": KEY, "--mongo-password-file": MONGO, "--ydb-password-file": YDB}
+    files = {"--key-file": KEY, "--mongo-password-file": MONGO, "--ydb-password-file": YDB}
     arguments = ["-m", "-p", "0", "--log-level", "debug", "--ready-file", str(tmp_path / "ready.json")]
     for flag, secret in files.items():
         place = tmp_path / flag.strip("-")

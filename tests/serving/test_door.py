@@ -75,7 +75,7 @@ def failure(**settings: Any) -> StartFailed:
 @pytest.mark.parametrize(
     ("settings", "setting", "ways"),
     [
-        ({**FREE}, "server.host", ("--generate-key", "--storage-key-file", "--scheme https", "--insecure")),
+        ({**FREE}, "server.host", ("--generate-key", "--key-file", "--scheme https", "--insecure")),
         ({**FREE, "generate_key": True}, "server.scheme", ("--scheme https", "--insecure")),
         ({**FREE, "scheme": "https"}, "server.host", ("--generate-key",)),
         ({**TLS, "ydb_port": 0}, "ydb.port", ("--ydb-tls-port", "--insecure")),

@@ -49,7 +49,8 @@ _paused = click.option("--paused", is_flag=True, help="No record expires in the 
 @click.argument("target", metavar="TO", callback=check_with(storage_url))
 @_paused
 @click.option(
-    "--key-file",
+    "--storage-key-file",
+    "key_file",
     metavar="PATH",
     type=click.Path(path_type=Path),
     help="The keys of sealed records of FROM. Default: beside it, with -keys.",

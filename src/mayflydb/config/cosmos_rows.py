@@ -11,7 +11,7 @@ from mayflydb.config.row import Row
 COSMOS_ROWS: Final[Sequence[Row]] = (
     Row(
         "cosmos.key_file",
-        ("--storage-key-file",),
+        ("--key-file",),
         "",
         read.optional_path,
         "File with the account key (base64). Default: the emulator's well-known key, on loopback only.",

@@ -301,7 +301,7 @@ def _refuse_contradictions(loaded: LoadedSettings) -> None:
         raise StartFailed(
             "a key is either read from a file or generated",
             setting="cosmos.generate_key",
-            hint="leave out --storage-key-file or --generate-key",
+            hint="leave out --key-file or --generate-key",
             exit_code=2,
         )
     _refuse_open_doors(settings)
@@ -334,7 +334,7 @@ def _refuse_open_doors(settings: Settings) -> None:
         raise StartFailed(
             f"{reached}, and the well-known key opens the store to all of them",
             setting="server.host",
-            hint="add --generate-key or --storage-key-file PATH, and --scheme https (TLS) or --insecure; or listen on localhost",
+            hint="add --generate-key or --key-file PATH, and --scheme https (TLS) or --insecure; or listen on localhost",
             exit_code=4,
         )
     if server.scheme == "http" and not server.insecure:
@@ -365,7 +365,7 @@ def _refuse_half_security(settings: Settings) -> None:
         raise StartFailed(
             "--secure asks for a key of your own, and the well-known key opens the store to every program here",
             setting="server.secure",
-            hint="add --generate-key or --storage-key-file PATH",
+            hint="add --generate-key or --key-file PATH",
             exit_code=4,
         )
     given = (("mongo", "auth", settings.mongo.auth), ("ydb", "auth", settings.ydb.auth))

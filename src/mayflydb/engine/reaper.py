@@ -187,7 +187,7 @@ class Reaper:
     async def sweep_due(self, request: PurgeRequest) -> Counter[int]:
         """Purge all records that a request names; return the number of records by container."""
         done = await self._sweeper.sweep_due(request)
-        await self.shredding.run(done)
+        await self.shredding.run_after(done)
         return done
 
     async def run_now(self, container: int, now: Instant) -> Run:

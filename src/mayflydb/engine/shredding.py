@@ -8,7 +8,8 @@ segment is stored any more, its key is destroyed, and every copy of these record
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+import logging
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -17,7 +18,7 @@ from mayflydb.engine.catalog import Node, Nodes
 from mayflydb.engine.erasure_log import ErasureLog
 from mayflydb.engine.timekeeper import Timekeeper
 from mayflydb.expiry.lifecycle import segment_number
-from mayflydb.model.errors import Unsupported
+from mayflydb.model.errors import MayflyError, Unsupported
 from mayflydb.model.instant import MINUTE, Instant, Span
 from mayflydb.model.order import Order, Position
 from mayflydb.store.interface import (
@@ -32,6 +33,8 @@ from mayflydb.store.interface import (
     ask,
 )
 from mayflydb.store.segments import ForgetSegments, Keys, KeySegment, ShredEmpty, ShredUndone
+
+log = logging.getLogger(__name__)
 
 INTERVAL: Final[Span] = MINUTE
 """The interval of looks at all segments: clients delete and replace records, and days end, without a purge."""
@@ -51,6 +54,7 @@ class Shredding:
         self.keys: Keys | None = None
         self.destroyed = 0
         """The keys that were destroyed since the start."""
+        self._told: set[KeySegment] = set()
         self._store = store
         self._time = time
         self._nodes = nodes
@@ -91,6 +95,15 @@ class Shredding:
         await self.run()
         self._looked_at = now
 
+    async def run_after(self, purged: Mapping[int, int]) -> None:
+        """Look at containers of which records were purged. A failure is none of the purge: the next look tries again."""
+        if not purged or not self.is_used:
+            return
+        try:
+            await self.run(purged)
+        except MayflyError as error:
+            log.warning("keys could not be destroyed, and will be within a minute: %s", error)
+
     async def run(self, containers: Iterable[int] | None = None) -> None:
         """Destroy the keys of the segments of these containers of which nothing is stored; None: of all."""
         if self.keys is None or not self.keys.is_used:
@@ -102,7 +115,10 @@ class Shredding:
                 await self._end_empty(container, [each for each in segments if each.container == container])
             if any(each.state == "undone" for each in segments):
                 await self._end_undone(await self.keys.read_needed())
-            if any(each.state == "gone" for each in await self._store.read(KeySegments(None))):
+            gone = {each for each in await self._store.read(KeySegments(None)) if each.state == "gone"}
+            # Those that the erasure log has not told of yet are known.
+            self._told &= gone
+            if gone - self._told:
                 await self._destroy(self.keys)
 
     async def _end_empty(self, container: int, segments: list[KeySegment]) -> None:
@@ -146,7 +162,8 @@ class Shredding:
         # The log tells of them behind the lines of the records that they sealed.
         last = await self._store.read(LastExpiry())
         gone = await keys.destroy()
-        self.destroyed += len(gone)
+        self.destroyed += len(set(gone) - self._told)
+        self._told |= set(gone)
         if self._erasure_log.is_on:
             self._erasure_log.note_destruction(gone, last)
             return

@@ -111,7 +111,9 @@ class KeyFile:
         self._pending.clear()
 
     def flush(self) -> None:
-        """Write and sync the keys that were made. apsw.FullError on a full disk; apsw.IOError, for which the process must end."""
+        """Write and sync the keys that were made. apsw.FullError on a full disk; apsw.IOError, with the code of
+        a failed fsync where the process must end.
+        """
         if self._pending:
             try:
                 self._write(self._pending)
@@ -182,5 +184,7 @@ def _disk_error(error: OSError) -> apsw.Error:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return apsw.FullError(f"the file of keys could not grow: {error.strerror}")
     failed = apsw.IOError(f"the file of keys could not be written: {error.strerror}")
-    failed.extendedresult = apsw.SQLITE_IOERR_FSYNC  # type: ignore[attr-defined]  # SQLite's own errors have it.
+    if error.errno == errno.EIO:
+        # A later sync may succeed without what this one has lost.
+        failed.extendedresult = apsw.SQLITE_IOERR_FSYNC  # type: ignore[attr-defined]  # SQLite's own errors have it.
     return failed

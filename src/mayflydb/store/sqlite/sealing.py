@@ -39,7 +39,7 @@ _ADD = "INSERT INTO sealing(container, first, number, state, serial, mark) VALUE
 _SET_STATE = "UPDATE sealing SET state = ? WHERE id = ?"
 _IS_STORED = (
     "SELECT EXISTS (SELECT 1 FROM record INDEXED BY record_lsn WHERE container = ?1 AND lsn >= ?2 AND lsn < ?3)"
-    " OR EXISTS (SELECT 1 FROM history WHERE container = ?1 AND lsn >= ?2 AND lsn < ?3)"
+    " OR EXISTS (SELECT 1 FROM history WHERE container = ?1 AND lsn >= ?2 AND lsn < ?3 AND length(value))"
 )
 _KEYS_ID = "SELECT value FROM {0}.meta WHERE name = ?"
 

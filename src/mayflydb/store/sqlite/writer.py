@@ -294,7 +294,9 @@ class Writer:
             else:
                 await self._run_on_thread(self._commit_group if held_since is None else self._execute_commit)
         except apsw.Error as error:
-            await (self._fail_keys if self._transaction.sealing.has_unwritten else self._fail_commit)(done, queue, error)
+            await (self._fail_keys if self._transaction.sealing.has_unwritten else self._fail_commit)(
+                done, queue, error
+            )
             return
         self._in_doubt = False
         self._transaction.publish()
