@@ -8,6 +8,7 @@ import os
 import random
 import shutil
 from collections.abc import AsyncIterator, Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -78,10 +79,7 @@ class Site:
         def change(definition: Definition) -> Definition:
             return msgspec.structs.replace(definition, lifecycle=Lifecycle(shred=shred))
 
-        now = self.clock.now()
-        await self.engine.definitions.adjust(
-            self.it, change, lambda before, after: switch(before, after.lifecycle.shred, now)
-        )
+        await self.engine.definitions.adjust(self.it, change, partial(switch, self.clock.now()))
 
     async def put(self, key: bytes, value: bytes, life: int | None = None, mode: Mode = Mode.UPSERT) -> None:
         await self.engine.write(

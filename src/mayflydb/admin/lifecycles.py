@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -9,13 +10,11 @@ from msgspec import UNSET
 
 from mayflydb.admin import formats, requests
 from mayflydb.admin.targets import ContainerTarget, TargetResolver
-from mayflydb.engine.catalog import Definition, Node
+from mayflydb.engine.catalog import Definition
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.guard import token_of
-from mayflydb.engine.reads import Steps
 from mayflydb.engine.segments import switch
 from mayflydb.expiry.guard import HeldPurge, Reason
-from mayflydb.store.interface import Change
 
 REASONS: Final[dict[Reason, str]] = {
     "rule": "A change of the TTL settings expired them at once.",
@@ -53,10 +52,7 @@ class Lifecycles:
             self._shredding.check()
         now = await self._engine.now()
 
-        def seal(before: Node, after: Definition) -> Steps[tuple[Change, ...]]:
-            return switch(before, after.lifecycle.shred, now)
-
-        await self._engine.definitions.adjust(container.node.id, change, seal)
+        await self._engine.definitions.adjust(container.node.id, change, partial(switch, now))
         return {"now": formats.time(now), **await self._describe(await self._targets.resolve_container(wanted.target))}
 
     async def list_held(self, target: str | None = None) -> dict[str, Any]:

@@ -5,25 +5,26 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
-from mayflydb.engine.catalog import Node
-from mayflydb.expiry.lifecycle import Shred, segment_number
+from mayflydb.engine.catalog import Definition, Node
+from mayflydb.expiry.lifecycle import segment_number
 from mayflydb.model.errors import Conflict, Unsupported
 from mayflydb.model.instant import Instant
 from mayflydb.store.interface import Allocate, Change, KeySegments, Read, ask
 from mayflydb.store.segments import BeginSegment
 
 
-def switch(before: Node, after: Shred, now: Instant) -> Generator[Read[Any], Any, tuple[Change, ...]]:
+def switch(now: Instant, before: Node, after: Definition) -> Generator[Read[Any], Any, tuple[Change, ...]]:
     """Return the changes by which a container begins or ends to seal its records. Conflict if it has a history."""
-    if after == before.definition.lifecycle.shred:
+    shred = after.lifecycle.shred
+    if shred == before.definition.lifecycle.shred:
         return ()
-    if after != "off" and before.definition.history:
+    if shred != "off" and before.definition.history:
         hint = "shred a container without all versions feed, change streams and changefeeds"
         raise Conflict(
             "this container keeps a history of its records, which would keep what is to be shredded", hint=hint
         )
     lsn, _ = yield from ask(Allocate(before.id, seq=False))
-    return (BeginSegment(before.id, lsn, segment_number(after, now), sealed=after != "off"),)
+    return (BeginSegment(before.id, lsn, segment_number(shred, now), sealed=shred != "off"),)
 
 
 def refuse_history(container: int) -> Generator[Read[Any], Any, None]:

@@ -138,7 +138,8 @@ async def _put_rows(source: Source, target: Store, seals: bool) -> None:
 
 async def _segments(source: Source, target: Store, row: CatalogRow, seals: bool) -> list[BeginSegment]:
     """Return the segments of a container in the target, with keys of its own. Unsupported if it is to seal records and cannot."""
-    is_off = node_of(row).definition.lifecycle.shred == "off"
+    # Decoded only where the row may say so: a copy needs no row to be readable.
+    is_off = b'"shred"' not in row.data or node_of(row).definition.lifecycle.shred == "off"
     if seals:
         found = await source.segments(row.id)
         begun = [BeginSegment(row.id, each.first, each.number, each.state == "live") for each in found]
