@@ -28,11 +28,14 @@ from mayflydb.engine.shredding import ShredState
 from mayflydb.expiry.lifecycle import Lifecycle, Shred
 from mayflydb.expiry.rules import Rule
 from mayflydb.expiry.sweep import PurgeRequest
-from mayflydb.model.errors import Conflict, Corrupt, OutOfSpace, Unavailable
+from mayflydb.model.errors import Conflict, Corrupt, OutOfSpace, Unavailable, Unsupported
 from mayflydb.model.instant import DAY, HOUR, SECOND
+from mayflydb.model.order import Order
 from mayflydb.model.record import Record
+from mayflydb.moving.copy import copy
+from mayflydb.moving.source import StoreSource
 from mayflydb.serving.stores import examine_file, repair_file
-from mayflydb.store.interface import KeySegments
+from mayflydb.store.interface import KeySegments, Scan
 from mayflydb.store.segments import KeySegment
 from mayflydb.store.sqlite.key_file import SLOT_BYTES, KeyFile
 from mayflydb.store.sqlite.page_checksums import VFS
@@ -180,6 +183,66 @@ async def _nothing() -> bytes:
     return b"{}"
 
 
+def test_a_day_with_a_record_keeps_its_key_between_days_that_end(tmp_path: Path) -> None:
+    async def main() -> None:
+        site = await Site(tmp_path / "store.db").open()
+        await site.shred()
+        for day, life in enumerate([None, 3600, None, 3600, 3600]):
+            site.clock.set(START + day * DAY)
+            await site.put(b"k%d" % day, b"day %d" % day, life)
+        assert await site.pass_time(2 * HOUR) == 3
+        assert [each.number for each in await site.segments()] == [20_000, 20_002, 20_004]
+        site.store._transaction.recent.clear()
+        assert await site.read() == {b"k0": b"day 0", b"k2": b"day 2"}
+        await site.store.close()
+
+    run(main())
+
+
+@pytest.mark.parametrize("turn", range(3))
+def test_random_days_are_those_of_the_model(tmp_path: Path, seed: int, turn: int) -> None:
+    """A version can be opened, in any copy, as long as a record of its day is stored; and no longer."""
+    chance = random.Random(seed + turn)
+
+    async def main() -> None:
+        site = await Site(tmp_path / "store.db").open()
+        await site.shred()
+        living: dict[bytes, tuple[int, int, bytes]] = {}  # key -> day of its write, deadline, value
+        written: dict[int, set[bytes]] = {}  # day -> values in copies
+        snapshot = tmp_path / "store.db-snapshots" / "copy.snapshot"
+        for step in range(40):
+            now = site.clock.now()
+            day = now // DAY
+            for _ in range(chance.randrange(4)):
+                key, value = b"k%d" % chance.randrange(9), b"value %d %d" % (step, chance.randrange(10**9))
+                if chance.random() < 0.2 and key in living:
+                    await site.engine.write(site.it, Command(Mode.DELETE, b"p%08d" % (len(key) % 3), key), now)
+                    del living[key]
+                else:
+                    life = chance.choice([600, 7200, 90_000, 200_000])
+                    await site.put(key, value, life)
+                    living[key] = day, now + life * SECOND, value
+            await site.snapshots.save("copy", _nothing)
+            written |= {day: written.get(day, set()) | {each[2] for each in living.values() if each[0] == day}}
+            if chance.random() < 0.2:
+                await site.store.close()
+                await site.reopen(site.it)
+            await site.pass_time(chance.choice([HOUR, 5 * HOUR, DAY, 2 * DAY]))
+            now = site.clock.now()
+            living = {key: each for key, each in living.items() if each[1] > now}
+            needed = {each[0] for each in living.values()}
+            assert {each.number for each in await site.segments()} - {now // DAY} <= needed, step
+            site.store._transaction.recent.clear()
+            assert await site.read() == {key: each[2] for key, each in living.items()}, step
+            readable = set().union(*(written.get(day, set()) for day in needed | {now // DAY}))
+            # All that lives was there when the copy was made.
+            assert {each[2] for each in living.values()} <= revealed(snapshot, site.keys), step
+            assert revealed(snapshot, site.keys) <= readable, step
+        await site.store.close()
+
+    run(main())
+
+
 def test_a_restore_leaves_out_what_was_shredded(tmp_path: Path) -> None:
     async def main() -> None:
         site = await Site(tmp_path / "store.db").open()
@@ -235,17 +298,17 @@ def test_a_copy_of_the_file_is_served_without_what_was_shredded(tmp_path: Path) 
         site.clock.set(START + DAY)
         await site.put(b"long", b"lives", None)
         await site.store.close()
-        copy = tmp_path / "copy.db"
-        shutil.copy(site.path, copy)
+        beside = tmp_path / "copy.db"
+        shutil.copy(site.path, beside)
         await site.reopen(site.it)
         assert await site.pass_time(HOUR) == 1
         await site.store.close()
-        shutil.copy(f"{site.path}-keys", f"{copy}-keys")
-        other = await Site(copy, site.clock).reopen(site.it)
+        shutil.copy(f"{site.path}-keys", f"{beside}-keys")
+        other = await Site(beside, site.clock).reopen(site.it)
         assert await other.read() == {b"long": b"lives"}
         await other.put(b"short", b"again", None)
         await other.store.close()
-        again = await Site(copy, site.clock).reopen(site.it)
+        again = await Site(beside, site.clock).reopen(site.it)
         assert await again.read() == {b"long": b"lives", b"short": b"again"}
         await again.store.close()
 
@@ -484,6 +547,28 @@ def test_a_snapshot_that_is_sealed_elsewhere_is_refused(tmp_path: Path) -> None:
             await other.put(b"b%d" % shred, b"works", None)
         await site.store.close()
         await other.store.close()
+
+    run(main())
+
+
+def test_a_copy_into_a_store_without_keys_is_refused(tmp_path: Path) -> None:
+    async def main() -> None:
+        site = await Site(tmp_path / "store.db").open()
+        await site.shred()
+        await site.put(b"a", b"value", None)
+        memory = await SqliteStore.open(None)
+        with pytest.raises(Unsupported, match="'it' shreds its records, which memory cannot"):
+            await copy(await StoreSource.open(site.store), memory, lambda *_: None)
+        await memory.close()
+        await site.shred("off")
+        await site.engine.reaper.shredding.run()
+        memory = await SqliteStore.open(None)
+        await copy(await StoreSource.open(site.store), memory, lambda *_: None)
+        assert [each.value for each in await memory.read(Scan(site.it, b"", None, Order.CREATED, None, 9))] == [
+            b"value"
+        ]
+        await memory.close()
+        await site.store.close()
 
     run(main())
 
