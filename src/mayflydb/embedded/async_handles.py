@@ -139,7 +139,9 @@ class AsyncAdminHandle:
         return await self._controls.ask("POST", "purge", target=target)
 
     async def set_lifecycle(self, target: str, **settings: Any) -> dict[str, Any]:
-        """Change lifecycle settings of a container: `grace`, such as `7d`; `guard`, as the admin API has it."""
+        """Change lifecycle settings of a container: `grace`, such as `7d`; `shred`, such as `day`; `guard`, as the admin API
+        has it.
+        """
         return await self._controls.ask("POST", "lifecycle", target=target, **settings)
 
     async def undelete(self, target: str, id: str | None = None, pk: Any = NOT_GIVEN, **selection: Any) -> int:

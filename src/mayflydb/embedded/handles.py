@@ -166,7 +166,9 @@ class AdminHandle:
         return self._controls.ask("POST", "purge", target=target)
 
     def set_lifecycle(self, target: str, **settings: Any) -> dict[str, Any]:
-        """Change lifecycle settings of a container: `grace`, such as `7d`; `guard`, as the admin API has it."""
+        """Change lifecycle settings of a container: `grace`, such as `7d`; `shred`, such as `day`; `guard`, as the admin API
+        has it.
+        """
         return self._controls.ask("POST", "lifecycle", target=target, **settings)
 
     def undelete(self, target: str, id: str | None = None, pk: Any = NOT_GIVEN, **selection: Any) -> int:
