@@ -28,7 +28,7 @@ from mayflydb.engine.shredding import ShredState
 from mayflydb.expiry.lifecycle import Lifecycle, Shred
 from mayflydb.expiry.rules import Rule
 from mayflydb.expiry.sweep import PurgeRequest
-from mayflydb.model.errors import Conflict, Corrupt, OutOfSpace, Unavailable, Unsupported
+from mayflydb.model.errors import Conflict, Corrupt, InUse, OutOfSpace, Unavailable, Unsupported
 from mayflydb.model.instant import DAY, HOUR, SECOND
 from mayflydb.model.order import Order
 from mayflydb.model.record import Record
@@ -60,7 +60,11 @@ class Site:
         self.halt: Callable[[str], None] = exit_process
 
     async def open(self) -> Site:
-        self.store = await SqliteStore.open(str(self.path), halt=self.halt)
+        return await self.assemble(await SqliteStore.open(str(self.path), halt=self.halt))
+
+    async def assemble(self, store: SqliteStore) -> Site:
+        """Open an engine over a store, with the container if it is not there."""
+        self.store = store
         self.engine = await open_engine(self.store, self.clock)
         self.snapshots = self.store.snapshots()
         self.engine.snapshots = self.snapshots
@@ -325,14 +329,17 @@ def _of_another(path: Path) -> None:
     keys = KeyFile.create(path)
     keys.add()
     keys.flush()
+    keys.close()
 
 
 def _with_other_key(path: Path) -> None:
-    id = KeyFile.open(path, None).id
+    before = KeyFile.open(path, None)
+    before.close()
     path.unlink()
-    keys = KeyFile(path, id, 0, is_there=False)
+    keys = KeyFile(path, before.id, 0, None)
     keys.add()
     keys.flush()
+    keys.close()
 
 
 WRONG_KEYS = [
@@ -366,6 +373,36 @@ def test_a_file_is_not_served_without_its_keys(
         await site.reopen(site.it)
         assert await site.read() == {b"a": b"value"}
         await site.store.close()
+
+    run(main())
+
+
+def test_two_servers_do_not_share_a_file_of_keys(tmp_path: Path) -> None:
+    async def main() -> None:
+        keys = tmp_path / "both.keys"
+        first = await SqliteStore.open(str(tmp_path / "first.db"), keys=keys)
+        second = await SqliteStore.open(str(tmp_path / "second.db"), keys=keys)
+        sites = [Site(tmp_path / "first.db"), Site(tmp_path / "second.db")]
+        for site, store in zip(sites, (first, second), strict=True):
+            await site.assemble(store)
+        await sites[0].shred()
+        await sites[0].put(b"a", b"value", None)
+        with pytest.raises(InUse, match="in use by another Mayfly"):
+            await sites[1].shred()
+        await second.close()
+        # Replaced while it is served: no key is written where no start would find it.
+        content = keys.read_bytes()
+        keys.unlink()
+        keys.write_bytes(content)
+        sites[0].clock.set(START + DAY)
+        with pytest.raises(Unavailable, match="replaced while it was served"):
+            await sites[0].put(b"b", b"value", None)
+        assert await sites[0].read() == {b"a": b"value"}
+        await first.close()
+        again = await SqliteStore.open(str(tmp_path / "first.db"), keys=keys)
+        with pytest.raises(InUse, match="in use by another Mayfly"):
+            KeyFile.open(keys, None)
+        await again.close()
 
     run(main())
 

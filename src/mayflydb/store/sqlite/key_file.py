@@ -11,6 +11,7 @@ id of the file. So another file, an older copy of the file and a damaged one are
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 from pathlib import Path
 from struct import Struct
@@ -19,7 +20,7 @@ from zlib import crc32
 
 import apsw
 
-from mayflydb.model.errors import Unavailable
+from mayflydb.model.errors import InUse, Unavailable
 
 KEY_BYTES: Final = 32
 SLOT_BYTES: Final = 64
@@ -43,12 +44,12 @@ class KeyName(NamedTuple):
 class KeyFile:
     """The keys of one data file. Its methods wait for the disk, except `add` and `discard`."""
 
-    def __init__(self, path: Path, id: int, slots: int, is_there: bool) -> None:
-        """`slots`: the number of keys that were ever made. `is_there`: False while the file is still to be created."""
+    def __init__(self, path: Path, id: int, slots: int, lock: int | None) -> None:
+        """`slots`: the number of keys that were ever made. `lock`: a descriptor that locks it; None: it is not there yet."""
         self.path = path
         self.id = id
         self._slots = slots
-        self._is_there = is_there
+        self._lock = lock
         self._pending: dict[int, bytes] = {}
 
     @classmethod
@@ -56,19 +57,28 @@ class KeyFile:
         """Return the keys of a data file that has none; the file is created with the first key.
 
         A file of keys that lies there is used: a server ended before its first key was, or the data file is older.
-        Unavailable if another file lies there.
+        Unavailable if another file lies there; InUse.
         """
         if path.exists():
             return cls.open(path, None)
-        return cls(path, int.from_bytes(os.urandom(7)), 0, is_there=False)
+        return cls(path, int.from_bytes(os.urandom(7)), 0, None)
 
     @classmethod
     def open(cls, path: Path, id: int | None) -> KeyFile:
-        """Open the file with an id; None: with any. Unavailable if it is missing, or another one."""
+        """Open the file with an id; None: with any. Unavailable if it is missing, or another one; InUse."""
         try:
-            content = path.read_bytes()
+            lock = _lock(path)
         except OSError as error:
             raise _unusable(path, f"it cannot be read ({error.strerror})") from error
+        try:
+            return cls._read(path, id, lock)
+        except BaseException:
+            os.close(lock)
+            raise
+
+    @classmethod
+    def _read(cls, path: Path, id: int | None, lock: int) -> KeyFile:
+        content = path.read_bytes()
         header = content[:SLOT_BYTES]
         if len(header) < SLOT_BYTES or not header.startswith(_MAGIC) or not _is_whole(header):
             raise _unusable(path, "it is no file of keys, or its beginning is damaged")
@@ -78,7 +88,13 @@ class KeyFile:
         slots = len(content) // SLOT_BYTES - 1
         while slots and not any(content[slots * SLOT_BYTES : (slots + 1) * SLOT_BYTES]):
             slots -= 1
-        return cls(path, found, slots, is_there=True)
+        return cls(path, found, slots, lock)
+
+    def close(self) -> None:
+        """Release the lock."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
     def read(self, name: KeyName) -> bytes | None:
         """Return a key; None: it was destroyed. Unavailable if the file does not know it."""
@@ -126,10 +142,12 @@ class KeyFile:
         self._write({name.serial: _slot(_DESTROYED, name, bytes(KEY_BYTES)) for name in names})
 
     def _write(self, slots: dict[int, bytes]) -> None:
-        if not self._is_there:
-            self._create()
+        if self._lock is None:
+            self._lock = self._create()
         descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
         try:
+            if not os.path.sameopenfile(descriptor, self._lock):
+                raise OSError(errno.ESTALE, "it was replaced while it was served")
             size = -(-(max(slots) + 1) // GROWTH) * GROWTH * SLOT_BYTES
             there = os.fstat(descriptor).st_size
             if there < size:
@@ -140,7 +158,7 @@ class KeyFile:
         finally:
             os.close(descriptor)
 
-    def _create(self) -> None:
+    def _create(self) -> int:
         # Under its name only when it is whole: a torn header would look like a damaged file.
         draft = self.path.with_name(f"{self.path.name}.unfinished")
         draft.unlink(missing_ok=True)
@@ -158,7 +176,18 @@ class KeyFile:
             os.fsync(directory)
         finally:
             os.close(directory)
-        self._is_there = True
+        return _lock(self.path)
+
+
+def _lock(path: Path) -> int:
+    """Lock a file of keys: two servers that made keys in it would write over each other's. InUse; OSError."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise InUse(f"the file of keys {path} is in use by another Mayfly process") from None
+    return descriptor
 
 
 def _slot(kind: int, name: KeyName, key: bytes) -> bytes:

@@ -42,7 +42,12 @@ def prepare(connection: apsw.Connection, file: DataFile | None = None, keys: Pat
     if file is not None:
         file.watch(_begin_era(connection))
     transaction = Transaction(connection, keys)
-    if dropped := transaction.drop_unreadable():
+    try:
+        dropped = transaction.drop_unreadable()
+    except BaseException:
+        transaction.sealing.close()
+        raise
+    if dropped:
         log.warning("%d records are left out: their keys were destroyed after this copy of the file was made", dropped)
     return transaction
 

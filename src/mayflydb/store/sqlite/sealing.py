@@ -148,7 +148,7 @@ class Sealing:
         if self._path is None:
             raise Unavailable("a store in memory has no keys")
         if self._keys is None:
-            KeyFile.create(self._path)
+            self._keys = KeyFile.create(self._path)
 
     def is_begun(self, change: BeginSegment) -> bool:
         """Return True if the newest segment is the one that a change would begin. Nearly every write asks."""
@@ -181,6 +181,7 @@ class Sealing:
         if self._keys is None:
             assert self._path is not None, "the engine has asked `check`"
             self._keys = KeyFile.create(self._path)
+        if self.id is None:
             self.id = self._keys.id
             self._connection.execute("INSERT OR REPLACE INTO meta(name, value) VALUES(?, ?)", (KEYS, self.id))
         self.is_on = True
@@ -291,6 +292,11 @@ class Sealing:
         if self._keys is not None:
             self._keys.flush()
 
+    def close(self) -> None:
+        """Release the file of keys."""
+        if self._keys is not None:
+            self._keys.close()
+
     def commit(self) -> None:
         """Keep the changes of the transaction."""
         self._is_changed = False
@@ -303,8 +309,7 @@ class Sealing:
         if self._keys is not None:
             self._keys.discard()
         self.id = self._connection.execute(_KEYS_ID.format("main"), (KEYS,)).get
-        if self.id is None:
-            self._keys, self.is_on = None, False
+        self.is_on = self.id is not None
         self._ciphers = {}
         self.load()
 

@@ -160,6 +160,7 @@ class SqliteStore:
         keys: Path | None,
     ) -> SqliteStore:
         opened: list[apsw.Connection] = []
+        transaction: Transaction | None = None
 
         def connect() -> apsw.Connection:
             opened.append(open_file(str(file.path), file.vfs(), secure=secure))
@@ -174,6 +175,8 @@ class SqliteStore:
             transaction = _open_in(space, open_writer)
             store = cls(f"sqlite:///{file.path}", transaction, connect(), halt, stopwatch, file, space, secure)
         except BaseException:
+            if transaction is not None:
+                transaction.sealing.close()
             for connection in opened:
                 # A log that is not the file's own must not be copied into it.
                 connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
@@ -440,6 +443,7 @@ class SqliteStore:
             if connection is not None:
                 connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(self._lost is not None))
                 connection.close()
+        self._sealing.close()
         if self._file is not None:
             self._file.close()
 

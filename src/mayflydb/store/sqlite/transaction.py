@@ -89,9 +89,9 @@ class Transaction:
         self._touched: set[int] = set()
         self._all_touched = False
         connection.execute(CHOSEN)
-        self.sealing = Sealing(connection, keys)
         self._next_id = self._meta("next_id")
         self.commit_seq = self._meta("commit_seq")
+        self.sealing = Sealing(connection, keys)
 
     def _meta(self, name: str) -> int:
         value = self.connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).get
