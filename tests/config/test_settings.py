@@ -272,6 +272,7 @@ def test_a_start_time_in_a_file(start: str) -> None:
         ({"queries__memory": False}, 2, "is no size", "queries.memory"),
         ({"mongo__cursor_bytes": "0"}, 2, "is no size", "mongo.cursor_bytes"),
         ({"storage__reserve": "0", "storage__url": "memory"}, 2, "disk of a file alone", "storage.reserve"),
+        ({"storage__key_file": "k", "storage__url": "memory"}, 2, "in a file alone", "storage.key_file"),
         ({"ttl__erase": "secure", "storage__url": "memory"}, 2, "in no file", "ttl.erase"),
         ({"ttl__erase": "secure", "storage__url": "postgresql://host/db"}, 2, "until it vacuums", "ttl.erase"),
         ({"storage__min_free": "1", "storage__url": "postgresql://h/d"}, 2, "disk of a file alone", "storage.min_free"),

@@ -13,6 +13,7 @@ from mayflydb.model.errors import OwnerNotFound
 from mayflydb.model.order import FIRST_ORDERED, LONGEST_ORDERED, Identity, Order
 from mayflydb.model.record import NEVER, Entry, Kind, Record, Totals, Version
 from mayflydb.store import interface
+from mayflydb.store.segments import KeySegment
 from store_suite.reference import entry_place, hash_part, path_value, scan_place
 
 Check = Generator[interface.Read[Any], Any, None]
@@ -265,6 +266,15 @@ def _new_id(request: interface.NewId, answer: int) -> None:
     assert answer > 0, f"{request}: {answer}"
 
 
+def _segments(request: interface.KeySegments, answer: list[KeySegment]) -> None:
+    assert _ascends([(each.container, each.first) for each in answer if each.state != "undone"]), f"{request}: {answer}"
+    assert all(request.container in (None, each.container) for each in answer), f"{request}: {answer}"
+
+
+def _count_plain(request: interface.CountPlain, answer: int) -> None:
+    assert answer >= 0, f"{request}: {answer}"
+
+
 ANSWERS: Mapping[type[interface.Read[Any]], Callable[[Any, Any], None]] = {
     interface.Get: _get,
     interface.Scan: _scan,
@@ -291,6 +301,8 @@ ANSWERS: Mapping[type[interface.Read[Any]], Callable[[Any, Any], None]] = {
     interface.KnownDamage: _check_damage,
     interface.Allocate: _allocate,
     interface.NewId: _new_id,
+    interface.KeySegments: _segments,
+    interface.CountPlain: _count_plain,
 }
 
 

@@ -266,6 +266,8 @@ class ReferenceStore:
             interface.NamedNumber: lambda read: self._settings.get(read.name),
             interface.HeldRecords: lambda read: (),
             interface.KnownDamage: lambda read: None,
+            interface.KeySegments: lambda read: [],
+            interface.CountPlain: lambda read: self._containers[read.container].count(False).records,
         }
         self._inside = self._answers | {
             interface.Allocate: lambda read: self._allocate(read.container, read.seq),

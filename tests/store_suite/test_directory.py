@@ -438,6 +438,7 @@ def test_a_file_of_format_4(tmp_path: Path, runner: asyncio.Runner) -> None:
 
 
 TO_FORMAT_4 = """
+DROP TABLE sealing;
 DROP TABLE directory;
 DROP TABLE purged;
 CREATE INDEX record_identity ON record(container, identity);

@@ -158,9 +158,10 @@ class SnapshotSaved(SnapshotFacts, frozen=True, kw_only=True):
 
 
 class SnapshotRestored(ClockFacts, frozen=True, kw_only=True):
-    """The clock after a restore."""
+    """The clock after a restore. `shredded`: records of the snapshot that are left out, since their keys were destroyed."""
 
     restored: str
+    shredded: Count
 
 
 class SnapshotDeleted(Answer, frozen=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mayflydb.admin import archive_answers as aa
+from mayflydb.admin import lifecycle_requests as lr
 from mayflydb.admin import requests as r
 from mayflydb.admin.archives import Archives
 from mayflydb.admin.operation import Operation
@@ -24,7 +25,7 @@ def archive_operations(archives: Archives) -> tuple[Operation, ...]:
             "POST",
             "archives",
             "Adds an archive: a place for the records of containers that name it, when these expire.",
-            r.AddArchive,
+            lr.AddArchive,
             aa.AddedArchive,
             archives.add,
             {**example, "url": "s3://records/expired", "format": "parquet", "every": "5m"},
@@ -33,7 +34,7 @@ def archive_operations(archives: Archives) -> tuple[Operation, ...]:
             "POST",
             "archives/flush",
             "Writes what waits now for an archive, or for all, and answers when it is written.",
-            r.FlushArchives,
+            lr.FlushArchives,
             aa.FlushedArchives,
             lambda body: archives.flush(body.name),
             example,
@@ -42,7 +43,7 @@ def archive_operations(archives: Archives) -> tuple[Operation, ...]:
             "POST",
             "archives/{name}/test",
             "Writes a small file, `mayfly-test`.",
-            r.ArchiveName,
+            lr.ArchiveName,
             aa.TestedArchive,
             lambda path: archives.test(path.name),
             example,
@@ -51,7 +52,7 @@ def archive_operations(archives: Archives) -> tuple[Operation, ...]:
             "DELETE",
             "archives/{name}",
             "Removes an archive. Its files stay.",
-            r.RemoveArchive,
+            lr.RemoveArchive,
             aa.RemovedArchive,
             lambda path: archives.remove(path.name, path.discard),
             example,

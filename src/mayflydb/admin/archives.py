@@ -12,7 +12,7 @@ from mayflydb.admin.archive_lines import check_format
 from mayflydb.admin.archive_names import TEST_NAME, parse_url
 from mayflydb.admin.archive_places import ArchiveSites, check_place
 from mayflydb.admin.archive_writer import Archive, ArchiveWriter, Written, archive_of
-from mayflydb.admin.requests import AddArchive
+from mayflydb.admin.lifecycle_requests import AddArchive
 from mayflydb.admin.targets import TargetResolver
 from mayflydb.engine.archive_backlog import Backlog, Home
 from mayflydb.engine.archive_ledger import SPACE

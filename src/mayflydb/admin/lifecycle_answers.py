@@ -7,6 +7,7 @@ from typing import Literal
 from mayflydb.admin.answers import Answer, Count, Target, Time
 from mayflydb.admin.roll_ups import HeldRollUp, RollUpSpec
 from mayflydb.expiry.guard import GuardLimits, Reason
+from mayflydb.expiry.lifecycle import Shred
 
 
 class CascadeSettings(Answer, frozen=True):
@@ -23,7 +24,8 @@ class LifecycleSettings(Answer, frozen=True):
     """The lifecycle settings of one container. `guard` null: the limits of the server. Times: seconds.
 
     `history_since`: the first instant as of which the container can be read; null: none. `held_roll_up`: why its purge waits for
-    its roll-up; null: it does not.
+    its roll-up; null: it does not. `keys`: the keys of its records; `unsealed`: the stored records that were written before it
+    was set to shred them, or after it was ended; null: it has no keys.
     """
 
     target: Target
@@ -36,6 +38,9 @@ class LifecycleSettings(Answer, frozen=True):
     archive: str | None
     roll_up: RollUpSpec | None
     held_roll_up: HeldRollUp | None
+    shred: Shred
+    keys: Count
+    unsealed: Count | None
     cascade: list[CascadeSettings]
 
 
@@ -60,6 +65,9 @@ class ChangedLifecycle(Answer, frozen=True):
     archive: str | None
     roll_up: RollUpSpec | None
     held_roll_up: HeldRollUp | None
+    shred: Shred
+    keys: Count
+    unsealed: Count | None
     cascade: list[CascadeSettings]
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET
 
-from mayflydb.admin import formats, requests
+from mayflydb.admin import formats, lifecycle_requests
 from mayflydb.admin.roll_ups import RollUpSettings
 from mayflydb.admin.targets import ContainerTarget, TargetResolver
 from mayflydb.engine.cascades import DEEPEST
@@ -33,6 +33,7 @@ class Lifecycles:
         self._targets = targets
         self._guard = engine.reaper.guard
         self._roll_ups = RollUpSettings(engine, targets)
+        self._shredding = engine.reaper.shredding
 
     async def show(self, target: str | None) -> dict[str, Any]:
         """Return the lifecycle settings of containers."""
@@ -42,7 +43,7 @@ class Lifecycles:
             "targets": [await self._describe(each) for each in await self._targets.list_containers(target)],
         }
 
-    async def set(self, wanted: requests.SetLifecycle) -> dict[str, Any]:
+    async def set(self, wanted: lifecycle_requests.SetLifecycle) -> dict[str, Any]:
         """Change the settings that are given, of one container. Its TTL settings and its etag stay."""
         container = await self._targets.resolve_container(wanted.target)
         given = {name: value for name, value in wanted.settings().items() if value is not UNSET}
@@ -55,12 +56,14 @@ class Lifecycles:
         def change(lifecycle: Lifecycle) -> Lifecycle:
             return msgspec.structs.replace(lifecycle, **given)
 
+        if given.get("shred", "off") != "off":
+            self._shredding.check()
         now = await self._engine.now()
         await self._engine.definitions.change_lifecycle(container.node.id, change, now)
         return {"now": formats.time(now), **await self._describe(await self._targets.resolve_container(wanted.target))}
 
     async def _open_cascades(
-        self, container: ContainerTarget, wanted: Sequence[requests.CascadeTo]
+        self, container: ContainerTarget, wanted: Sequence[lifecycle_requests.CascadeTo]
     ) -> tuple[Cascade, ...]:
         """Return the cascades of a container, with complete indexes. BadRequest, Conflict, NotFound."""
         found = []
@@ -89,6 +92,7 @@ class Lifecycles:
     async def _describe(self, container: ContainerTarget) -> dict[str, Any]:
         definition = container.node.definition
         settings, held = definition.lifecycle, definition.held_roll_up
+        state = await self._shredding.state(container.node.id)
         return {
             "target": container.target,
             "guard": msgspec.to_builtins(settings.guard),
@@ -98,6 +102,9 @@ class Lifecycles:
             "history": settings.history,
             "history_since": formats.time_or_none(self._engine.pasts.find_first_known(container.node)),
             "archive": settings.archive,
+            "shred": settings.shred,
+            "keys": 0 if state is None else state.keys,
+            "unsealed": None if state is None else state.plain,
             "cascade": [await self._describe_cascade(container, each) for each in settings.cascade],
             "roll_up": msgspec.to_builtins(await self._roll_ups.describe(settings.roll_up)),
             "held_roll_up": None if held is None else {"since": formats.time(held.since), "reason": held.reason},

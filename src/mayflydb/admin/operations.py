@@ -11,6 +11,7 @@ from mayflydb.admin import advice_answers as aa
 from mayflydb.admin import answers as a
 from mayflydb.admin import erasure_answers as ea
 from mayflydb.admin import lifecycle_answers as la
+from mayflydb.admin import lifecycle_requests as lr
 from mayflydb.admin import requests as r
 from mayflydb.admin import webhook_answers as wa
 from mayflydb.admin.apply import Applier
@@ -385,7 +386,7 @@ class Admin:
                 "POST",
                 "lifecycle",
                 "Changes the lifecycle settings of a container, which no client of a protocol sees.",
-                r.SetLifecycle,
+                lr.SetLifecycle,
                 la.ChangedLifecycle,
                 lifecycles.set,
                 {"target": CONTAINER, "guard": {"records": 1000, "percent": 10}, "grace": "7d", "touch": "5m"},
@@ -403,7 +404,7 @@ class Admin:
                 "POST",
                 "guard/confirm",
                 "Confirms a purge that waits: it goes on.",
-                r.Confirm,
+                lr.Confirm,
                 la.ConfirmedPurge,
                 lambda body: lifecycles.confirm(body.target, body.token),
                 {"target": CONTAINER, "token": "3-2-6b1f8"},
@@ -416,7 +417,7 @@ class Admin:
                 "POST",
                 "undelete",
                 "Brings back expired records that are still stored, with the same content, under a new life.",
-                r.Undelete,
+                lr.Undelete,
                 la.UndeleteProgress,
                 self.undeleting.undelete,
                 {"target": CONTAINER, "from": "2030-01-01T00:00:00Z"},
@@ -425,7 +426,7 @@ class Admin:
                 "GET",
                 "undelete",
                 "Tells how far the undelete of a container is.",
-                r.UndeleteOf,
+                lr.UndeleteOf,
                 la.UndeleteProgress,
                 lambda query: self.undeleting.show(query.target),
                 {"target": CONTAINER},
@@ -479,7 +480,7 @@ class Admin:
                 "POST",
                 "webhooks",
                 "Adds a webhook: expiry events from now on are posted to an address.",
-                r.AddWebhook,
+                lr.AddWebhook,
                 wa.AddedWebhook,
                 webhooks.add,
                 added,
@@ -488,7 +489,7 @@ class Admin:
                 "POST",
                 "webhooks/{name}/test",
                 "Sends a message without events.",
-                r.WebhookName,
+                lr.WebhookName,
                 wa.TestedWebhook,
                 lambda path: webhooks.test(path.name),
                 example,
@@ -497,7 +498,7 @@ class Admin:
                 "POST",
                 "webhooks/{name}/retry",
                 "Sends the dead letters of a webhook once more.",
-                r.WebhookName,
+                lr.WebhookName,
                 wa.RetriedWebhook,
                 lambda path: webhooks.retry(path.name),
                 example,
@@ -506,7 +507,7 @@ class Admin:
                 "DELETE",
                 "webhooks/{name}",
                 "Removes a webhook.",
-                r.WebhookName,
+                lr.WebhookName,
                 wa.RemovedWebhook,
                 lambda path: webhooks.remove(path.name),
                 example,

@@ -69,8 +69,8 @@ class SnapshotControl:
         self._clock.check_allowed("restored")
         await self._engine.holds.refuse_reset()
         # A client that leaves does not interrupt it between the content and the clock.
-        await self._finish(self._restore(name))
-        return {**await self._clock.show(), "restored": name}
+        shredded = await self._finish(self._restore(name))
+        return {**await self._clock.show(), "restored": name, "shredded": shredded}
 
     async def download(self, name: str) -> AsyncGenerator[bytes, None]:
         """Return the bytes of a snapshot, to be read at once. NotFound, Overloaded if too many are read."""
@@ -117,15 +117,16 @@ class SnapshotControl:
             self._downloads -= 1
             await parts.aclose()
 
-    async def _restore(self, name: str) -> None:
+    async def _restore(self, name: str) -> int:
         snapshots = self._engine.snapshots_or_refusal()
         async with self._clock.moving:
             facts = _facts_of(await snapshots.find(name))
             real = await self._clock.check_restore(facts.clock)
-            await self._engine.restore(name, real, lambda: self._clock.return_to(facts.clock))
+            shredded = await self._engine.restore(name, real, lambda: self._clock.return_to(facts.clock))
             await self._engine.holds.releases.resume()
             await self._note("reset", f"snapshot {name}")
         self._engine.reaper.wake()
+        return shredded
 
     async def _describe_state(self) -> bytes:
         return msgspec.json.encode(Facts(self._clock.state(await self._engine.now()), __version__))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from mayflydb.admin import formats, requests
+from mayflydb.admin import formats, lifecycle_requests, requests
 from mayflydb.admin.targets import ContainerTarget, TargetResolver
 from mayflydb.engine.engine import Engine
 from mayflydb.expiry.undelete import Undelete
@@ -21,7 +21,7 @@ class Undeleting:
         self._engine = engine
         self._targets = targets
 
-    async def undelete(self, wanted: requests.Undelete) -> dict[str, Any]:
+    async def undelete(self, wanted: lifecycle_requests.Undelete) -> dict[str, Any]:
         """Undelete the selected records of a container. After a second the answer comes, and the undelete goes on.
 
         Errors: NotFound, Conflict, BadRequest, as `Undeletes` raises them.
@@ -46,7 +46,7 @@ class Undeleting:
         undeleted = 0 if known is None else known.undeleted
         return await self._describe(container, undeleted, container.node.definition.undelete is None)
 
-    async def _undelete_record(self, container: ContainerTarget, wanted: requests.Undelete) -> None:
+    async def _undelete_record(self, container: ContainerTarget, wanted: lifecycle_requests.Undelete) -> None:
         id, node = wanted.id or "", container.node
         for identity in container.front_end.find_identities(node, id, wanted.pk):
             if await self._engine.get_stored(node.id, *identity) is not None:

@@ -16,7 +16,7 @@ import msgspec
 
 from mayflydb.admin import formats
 from mayflydb.admin.events import EventStreams
-from mayflydb.admin.requests import AddWebhook
+from mayflydb.admin.lifecycle_requests import AddWebhook
 from mayflydb.admin.targets import TargetResolver
 from mayflydb.admin.webhook_calls import send
 from mayflydb.admin.webhook_messages import (

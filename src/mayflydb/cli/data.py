@@ -48,16 +48,23 @@ _paused = click.option("--paused", is_flag=True, help="No record expires in the 
 @click.argument("source", metavar="FROM", callback=check_with(storage_url))
 @click.argument("target", metavar="TO", callback=check_with(storage_url))
 @_paused
+@click.option(
+    "--storage-key-file",
+    "key_file",
+    metavar="PATH",
+    type=click.Path(path_type=Path),
+    help="The keys of sealed records of FROM. Default: beside it, with -keys.",
+)
 @output_option
 @click.pass_context
-def copy(ctx: click.Context, source: str, target: str, paused: bool) -> None:
+def copy(ctx: click.Context, source: str, target: str, paused: bool, key_file: Path | None) -> None:
     """Copy everything FROM a store that is not being served TO a new one.
 
     FROM and TO are storages as for `serve`: sqlite:///./mayfly.db or postgresql://user@host:port/database. Ids, versions,
     times and remaining lives stay as they are; expiry events are not copied. After an interruption the same command goes on
-    where it was.
+    where it was. Sealed records are sealed with new keys, in the file of TO with -keys.
     """
-    old, new = StorageSettings(storage_url(source)), StorageSettings(storage_url(target))
+    old, new = StorageSettings(storage_url(source), key_file=key_file), StorageSettings(storage_url(target))
     if old.shown == new.shown:
         raise click.UsageError(f"FROM and TO are the same: {old.shown}", ctx)
 
@@ -68,7 +75,7 @@ def copy(ctx: click.Context, source: str, target: str, paused: bool) -> None:
         async def into(store: Store) -> CopyResult:
             opened = await StoreSource.open(store)
             beginning = PausedSource(opened) if paused else opened
-            return await _with_store(new, True, lambda target: copy(beginning, target, report))
+            return await _with_store(new, True, lambda target: copy(beginning, target, report, new.kind == "sqlite"))
 
         return await _with_store(old, False, into)
 
@@ -183,7 +190,9 @@ def import_(
             with ProgressLine("checking"):
                 opened = closing.enter_context(FileSource.open(file))
             source = PausedSource(opened) if paused else opened
-            return await _with_store(settings, True, lambda target: copy(source, target, report))
+            return await _with_store(
+                settings, True, lambda target: copy(source, target, report, settings.kind == "sqlite")
+            )
 
     _show_result(ctx, str(file), settings.shown, _run_with_progress("importing", work))
 

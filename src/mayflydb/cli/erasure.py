@@ -102,7 +102,7 @@ def export(ctx: click.Context, file: Path) -> None:
 @click.pass_context
 def report(ctx: click.Context, file: Path | None, heads: tuple[Head, ...]) -> None:
     """Verify the chain and count what expired, by container and cause: for an auditor. `overwritten`: so many of these records
-    secure erase has overwritten.
+    secure erase has overwritten. `shredded`: so many keys were destroyed, and with them all copies of what they sealed.
     """
     source = _Source(ctx, file, heads)
     counted = ErasureCounts()
@@ -116,6 +116,7 @@ def report(ctx: click.Context, file: Path | None, heads: tuple[Head, ...]) -> No
         "last": counted.last,
         "records": counted.erased.total(),
         "overwritten": counted.overwritten,
+        "shredded": counted.shredded,
         "gaps": counted.gaps,
         "erased": counted.list_erased(),
         "notes": [NOT_PROVED],

@@ -116,6 +116,11 @@ def _roll_up(ctx: click.Context, parameter: click.Parameter, value: str | None) 
     callback=_roll_up,
     help="Aggregate expired records into another container by this roll-up, as JSON or a file of it; off: do not.",
 )
+@click.option(
+    "--shred",
+    type=click.Choice(["day", "container", "off"]),
+    help="Seal records with a key for each day of writes, or one for all, which is destroyed when the last of them is purged.",
+)
 @output_option
 @click.pass_context
 def set_(ctx: click.Context, /, target: str, **given: object) -> None:

@@ -391,6 +391,13 @@ def _refuse_limits_without_a_disk(storage: StorageSettings) -> None:
                 hint=f"leave it out, or store in a file instead of {storage.shown}",
                 exit_code=2,
             )
+    if storage.kind != "sqlite" and storage.key_file is not None:
+        raise StartFailed(
+            "records are shredded in a file alone, so there are no keys",
+            setting="storage.key_file",
+            hint=f"leave it out, or store in a file instead of {storage.shown}",
+            exit_code=2,
+        )
 
 
 _NO_SECURE_ERASE: Final = {

@@ -84,12 +84,14 @@ class StorageSettings(msgspec.Struct, frozen=True):
     """`memory`, `sqlite:///absolute/path` or `postgresql://user:password@host:port/database`; `shown` has no secret in it.
 
     `reserve`, `min_free`: bytes of a file's disk that are kept allocated, and that must be free for writes; None: the defaults.
+    `key_file`: the keys of sealed records; None: beside the file.
     `history_limit`: the most versions of the history of one container.
     """
 
     url: str
     reserve: int | None = None
     min_free: int | None = None
+    key_file: Path | None = None
     history_limit: int = 1_000_000
 
     def __repr__(self) -> str:

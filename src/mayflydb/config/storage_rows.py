@@ -35,6 +35,14 @@ STORAGE_ROWS: Final[Sequence[Row]] = (
         "SIZE",
     ),
     Row(
+        "storage.key_file",
+        ("--storage-key-file",),
+        "",
+        read.optional_path,
+        "File with the keys of records that are to be shredded, away from backups. Default: beside the data file, with -keys.",
+        "PATH",
+    ),
+    Row(
         "storage.history_limit",
         ("--history-limit",),
         1_000_000,

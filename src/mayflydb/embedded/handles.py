@@ -170,7 +170,9 @@ class AdminHandle:
         return self._controls.ask("POST", "purge", target=target)
 
     def set_lifecycle(self, target: str, **settings: Any) -> dict[str, Any]:
-        """Change lifecycle settings of a container: `grace`, `history`, such as `7d`; others as the admin API has them."""
+        """Change lifecycle settings of a container: `grace`, `history`, such as `7d`; `shred`, such as `day`; others as the admin
+        API has them.
+        """
         return self._controls.ask("POST", "lifecycle", target=target, **settings)
 
     def undelete(self, target: str, id: str | None = None, pk: Any = NOT_GIVEN, **selection: Any) -> int:

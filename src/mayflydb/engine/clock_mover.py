@@ -97,6 +97,7 @@ class ClockMover:
                 # A container with its own schedule waits for its pass, unless `sweep` is "now".
                 purged += await self._purge_at(now, "all" if sweep == "now" else "monitor")
                 self._engine.monitor.count_pass(now)
+                await self._engine.reaper.shredding.run_at_times(now)
             self._engine.reaper.wake()
             return AdvanceResult(now, now - start, expired, dict(purged), exact)
 

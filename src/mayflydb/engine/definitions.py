@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -23,6 +23,7 @@ from mayflydb.engine.catalog_changes import CatalogTransaction, below, check_not
 from mayflydb.engine.ordered_histories import NoteOf, begin_history, build_note, is_ordered, keep_histories
 from mayflydb.engine.reads import Steps
 from mayflydb.engine.retired_versions import change_lifecycle
+from mayflydb.engine.segments import refuse_history
 from mayflydb.expiry.lifecycle import Lifecycle
 from mayflydb.expiry.rules import Rule, with_notice, without_stamps
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
@@ -44,6 +45,14 @@ from mayflydb.store.interface import (
 )
 
 T = TypeVar("T")
+
+
+Changes: TypeAlias = tuple[Change, ...]
+
+
+def _none(before: Node, after: Definition) -> Steps[Changes]:
+    return ()
+    yield
 
 
 class Definitions:
@@ -123,6 +132,7 @@ class Definitions:
             gap: tuple[AddVersion, ...] = ()
             # Earlier versions were not kept. A reader that begins before the gap is refused, not given the rest.
             if after.history and not before.definition.history:
+                yield from refuse_history(id)
                 lsn, _ = yield from ask(Allocate(id, seq=False))
                 gap = (AddVersion(id, Version(Kind.GAP, lsn, now)),)
             return Outcome((PutRow(row_of(node)), *gap), node)
@@ -142,8 +152,16 @@ class Definitions:
 
         return await self.adjust(id, change)
 
-    async def adjust(self, id: int, change: Callable[[Definition], Definition]) -> Node:
-        """Change what is no part of the protocol's description: version and time of change stay. NotFound if it is gone."""
+    async def adjust(
+        self,
+        id: int,
+        change: Callable[[Definition], Definition],
+        also: Callable[[Node, Definition], Steps[Changes]] = _none,
+    ) -> Node:
+        """Change what is no part of the protocol's description: version and time of change stay. NotFound if it is gone.
+
+        `also`: returns further changes of the same transaction, from the node before and the definition after.
+        """
 
         def decide() -> Decision[Node]:
             row = yield from ask(LoadRow(id))

@@ -319,8 +319,9 @@ class Engine:
         await self.reaper.survey()
         self.reaper.notifier.notify()
 
-    async def restore(self, name: str, rising: bool, swapped: Callable[[], None]) -> None:
-        """Replace everything that is stored by a snapshot. `rising`: the clock's mark stays if it is later.
+    async def restore(self, name: str, rising: bool, swapped: Callable[[], None]) -> int:
+        """Replace everything that is stored by a snapshot. `rising`: the clock's mark stays if it is later. Return the number of
+        records that are left out because their keys were destroyed.
 
         `swapped`: called when the content is the other one, before anything is read. Errors: Unsupported where the store has no
         snapshots; those of `Snapshots.restore`.
@@ -332,11 +333,12 @@ class Engine:
             swapped()
 
         marks = (MARK,) if rising else ()
-        await self.snapshots_or_refusal().restore(name, OF_THE_HOST, marks, renew)
+        shredded = await self.snapshots_or_refusal().restore(name, OF_THE_HOST, marks, renew)
         await self.read_restores()
         await self.monitor.refresh(self.time.clock.now())
         await self.reaper.survey()
         self.reaper.notifier.notify()
+        return shredded
 
     async def read_restores(self) -> None:
         """Read the number of restores."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -22,7 +22,7 @@ from mayflydb.engine.ordered_histories import ChangeNotifier
 from mayflydb.engine.reads import row_at
 from mayflydb.engine.timekeeper import Timekeeper
 from mayflydb.engine.workspace import Workspace
-from mayflydb.expiry.erasure_chain import Head, Line, chain, describe_erased, format_time
+from mayflydb.expiry.erasure_chain import Head, Line, chain, describe_erased, describe_shredded, format_time
 from mayflydb.model.errors import MayflyError, OutOfSpace
 from mayflydb.model.instant import SECOND, Span
 from mayflydb.model.order import Order, Position
@@ -41,6 +41,7 @@ from mayflydb.store.interface import (
     Store,
     ask,
 )
+from mayflydb.store.segments import ForgetSegments, KeySegment
 
 log = logging.getLogger(__name__)
 
@@ -123,6 +124,7 @@ class ErasureLog:
         self._rest = ChangeNotifier()
         self._paths: dict[int, tuple[str, ...]] = {}
         self._scrubbed = 0
+        self._shredded: dict[KeySegment, int] = {}
 
     @property
     def is_on(self) -> bool:
@@ -138,6 +140,11 @@ class ErasureLog:
         self._scrubbed = event
         if self.is_on:
             self._notifier.notify()
+
+    def note_destruction(self, segments: Sequence[KeySegment], event: int) -> None:
+        """Let lines say that the keys of these segments were destroyed, behind the lines of the events up to this one."""
+        self._shredded |= {each: event for each in segments if each not in self._shredded}
+        self._notifier.notify()
 
     def turn_off(self) -> None:
         """Let events pass without lines."""
@@ -238,7 +245,9 @@ class ErasureLog:
         if scrubbed < self._scrubbed <= upto:
             scrubbed = self._scrubbed
             lines.append(Line(0, "scrubbed", format_time(await self._time.now()), scrubbed, ""))
-        elif cursor is not None and upto == cursor:
+        shredded = [each for each, event in self._shredded.items() if event <= upto][:SEGMENT]
+        lines += [await self._describe_shredded(each, upto) for each in shredded]
+        if cursor is not None and upto == cursor and not lines:
             return False
         before = Head() if known is None else Head(known[0].lines, known[0].hash)
         encoded, head = chain(before, lines)
@@ -248,7 +257,9 @@ class ErasureLog:
         if encoded:
             key = (before.lines + 1).to_bytes(8, "big")
             commands.insert(0, Command(Mode.CREATE, b"", key, Draft(b"\n".join(encoded))))
-        await self._commit(container, commands, cursor, version, upto)
+        if await self._commit(container, commands, cursor, version, upto, shredded):
+            for each in shredded:
+                del self._shredded[each]
         return True
 
     async def _describe(self, events: list[Expiry], cursor: int | None, trimmed: int, secret: bytes) -> list[Line]:
@@ -262,24 +273,36 @@ class ErasureLog:
         lines += [describe_erased(event, paths[event.container], secret) for event in events if event.how != SELF_TEST]
         return lines
 
-    async def _commit(
-        self, container: int, commands: list[Command], cursor: int | None, version: int | None, upto: int
-    ) -> None:
-        """Commit a segment, unless another node was first: then nothing is written."""
-        now = await self._time.now()
+    async def _describe_shredded(self, segment: KeySegment, upto: int) -> Line:
+        now = format_time(await self._time.now())
+        return describe_shredded(segment.container, segment.number, await self._path(segment.container), upto, now)
 
-        def decide() -> Decision[None]:
+    async def _commit(
+        self,
+        container: int,
+        commands: list[Command],
+        cursor: int | None,
+        version: int | None,
+        upto: int,
+        shredded: Sequence[KeySegment],
+    ) -> bool:
+        """Commit a segment of lines. False: another node was first, and nothing is written."""
+        now = await self._time.now()
+        told = tuple((each.container, each.first) for each in shredded)
+
+        def decide() -> Decision[bool]:
             row = yield from ask(LoadRow(container))
             head = yield from ask(Get(container, b"", _HEAD))
             there = yield from ask(NamedNumber(LOGGED))
             if row is None or (None if head is None else head.lsn) != version or there != cursor:
-                return Outcome((), None)
+                return Outcome((), False)
             space = Workspace(self._nodes.of(row), now)
             for command in commands:
                 yield from space.run(command)
-            return Outcome((*space.changes, SetNumber(LOGGED, upto)), None)
+            forgotten = (ForgetSegments(told),) if told else ()
+            return Outcome((*space.changes, SetNumber(LOGGED, upto), *forgotten), True)
 
-        await self._store.write(decide, "sweep")
+        return (await self._store.write(decide, "sweep")).reply
 
     async def _open(self) -> int:
         """Return the container of the log, created if it is missing."""

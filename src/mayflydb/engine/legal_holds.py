@@ -20,6 +20,7 @@ from mayflydb.engine.hold_filters import HoldLanguage
 from mayflydb.engine.hold_record import HoldLine, add_line, find_container, open_record, read_lines, take_name
 from mayflydb.engine.hold_releases import HoldReleases, Now, find_hold, put_holds
 from mayflydb.engine.preserved_versions import SPACE, PreservedVersion, decode_hold_version, page_of
+from mayflydb.engine.segments import check_shredding
 from mayflydb.expiry.legal_hold import MOST, LegalHold
 from mayflydb.model.errors import Conflict, NotFound
 from mayflydb.model.instant import Instant
@@ -125,7 +126,9 @@ class LegalHolds:
             changes,
         )
         hold = msgspec.structs.replace(wanted, number=number)
-        changes.append(put_holds(node, (*holds, hold), preserved))
+        definition = msgspec.structs.replace(node.definition, holds=(*holds, hold))
+        check_shredding(definition)
+        changes.append(put_holds(node, definition.holds, preserved))
         return Outcome(tuple(changes), hold)
 
     async def release(self, name: str, target: str, why: str, by: str, now: Instant) -> None:

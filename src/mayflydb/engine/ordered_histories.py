@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from mayflydb.engine.catalog import NODE_MISSING, ROOT, Definition, Node, Nodes, row_of
+from mayflydb.engine.segments import refuse_history
 from mayflydb.model.errors import NotFound
 from mayflydb.model.instant import SECOND, Instant, Span
 from mayflydb.model.record import Kind, Version
@@ -144,6 +145,7 @@ class OrderedHistories:
                 definition = msgspec.structs.replace(each.definition, history=history, ordered=orderer)
                 changes.append(PutRow(row_of(msgspec.structs.replace(each, definition=definition))))
                 if not is_ordered(each):
+                    yield from refuse_history(each.id)
                     lsn, _ = yield from ask(Allocate(each.id, seq=False))
                     changes.append(AddVersion(each.id, Version(Kind.GAP, lsn, quiet())))
             return Outcome(tuple(changes), None)

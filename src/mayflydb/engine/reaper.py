@@ -25,6 +25,7 @@ from mayflydb.engine.ordered_histories import ChangeNotifier
 from mayflydb.engine.references import References
 from mayflydb.engine.rolling_up import RollUps
 from mayflydb.engine.runs import DEFAULT_PASS_SETTINGS, PassSettings
+from mayflydb.engine.shredding import Shredding
 from mayflydb.engine.surveyor import Surveyor
 from mayflydb.engine.sweeper import Sweeper
 from mayflydb.engine.timekeeper import Timekeeper
@@ -111,6 +112,7 @@ class Reaper:
         self._sweeper.notice = self.notice
         self.events = ExpiryEvents(store, time, retention.events)
         self.erasure_log = ErasureLog(store, time, nodes, self.notifier)
+        self.shredding = Shredding(store, time, nodes, self.erasure_log)
         self.events.read_bound = self.erasure_log.read_cursor
         self._housekeeping = Housekeeping(store, nodes, limits.most, self.events, retention.history)
         monitor.listen(self.survey)
@@ -211,7 +213,9 @@ class Reaper:
 
     async def sweep_due(self, request: PurgeRequest) -> Counter[int]:
         """Purge all records that a request names; return the number of records by container."""
-        return await self._sweeper.sweep_due(request)
+        done = await self._sweeper.sweep_due(request)
+        await self.shredding.run_after(done)
+        return done
 
     async def run_now(self, container: int, now: Instant) -> Run:
         """Make a pass over one container at once, even if it is paused, and count the next pass from it; return the removal
@@ -248,6 +252,7 @@ class Reaper:
 
     async def _work(self) -> None:
         await self._housekeeping.clear_dropped()
+        await self.shredding.run_at_times(self._time.horizon())
         if await self._housekeeping.forget_old(self._time.horizon()):
             self._wake.set()
         if self._runs_by_itself():

@@ -16,6 +16,7 @@ import msgspec
 from mayflydb.engine.archive_ledger import find_archive, key_of, read_progress
 from mayflydb.engine.catalog import NODE_MISSING, ROOT, Definition, Node, Nodes, row_of, with_rules_remembered
 from mayflydb.engine.catalog_changes import open_container
+from mayflydb.engine.segments import check_shredding, switch
 from mayflydb.expiry.lifecycle import Lifecycle
 from mayflydb.expiry.past import Past, find_first_known
 from mayflydb.model.due import DuePath
@@ -204,6 +205,8 @@ def change_lifecycle(
     definition = msgspec.structs.replace(
         node.definition, lifecycle=lifecycle, retired=retired, past=past, ledger=ledger, held_roll_up=held
     )
+    check_shredding(definition)
+    changes += yield from switch(now, node, definition)
     changed = with_rules_remembered(node, msgspec.structs.replace(node, definition=definition), now)
     changes.append(PutRow(row_of(changed)))
     return Outcome(tuple(changes), changed)

@@ -92,6 +92,11 @@ class WriteTransaction:
         return found
 
     @property
+    def shreds(self) -> bool:
+        """True if a container of this transaction seals its records, to shred them."""
+        return any(space.shreds for space in self._spaces.values())
+
+    @property
     def changes(self) -> tuple[Change, ...]:
         """The changes of all containers."""
         return tuple([change for space in self._spaces.values() for change in space.changes])

@@ -31,6 +31,7 @@ from mayflydb.engine.record_decisions import (
 from mayflydb.engine.retired_versions import End, RetiredVersion
 from mayflydb.engine.version_cache import Replaced
 from mayflydb.expiry.deadline import visible_at
+from mayflydb.expiry.lifecycle import Shred, segment_number
 from mayflydb.expiry.rules import Rule
 from mayflydb.expiry.sliding import needs_touch, touch
 from mayflydb.model.due import date_key
@@ -54,6 +55,7 @@ from mayflydb.store.interface import (
     Scan,
     ask,
 )
+from mayflydb.store.segments import BeginSegment
 
 
 def repeated_indexes(entries: Sequence[Entry]) -> set[int]:
@@ -65,6 +67,11 @@ def repeated_indexes(entries: Sequence[Entry]) -> set[int]:
     return {number for number, count in counts.items() if count > 1}
 
 
+def _join(found: list[Record], more: Sequence[Record]) -> list[Record]:
+    """Return two lists of records as one, each record once."""
+    return [*found, *(record for record in more if record not in found)] if found else [*more]
+
+
 _READ, _DELETE = Mode.READ, Mode.DELETE
 """Before Python 3.12, looking up a member in its class takes ten times as long as this."""
 
@@ -74,7 +81,7 @@ class Workspace:
 
     __slots__ = (
         "_container", "_definition", "_entries", "_exclusive", "_history", "_holder", "_indexes", "_keeper", "_locks", "_node",
-        "_now", "_records", "_stamps", "changes", "expired", "latest", "replaced", "rules", "schedule", "tally",
+        "_now", "_records", "_shred", "_stamps", "changes", "expired", "latest", "replaced", "rules", "schedule", "tally",
     )  # fmt: skip
 
     def __init__(
@@ -110,6 +117,9 @@ class Workspace:
         self.expired: list[tuple[Record, Instant]] | None = None
         if filters is not None and definition.lifecycle.roll_up is not None:
             self.expired = []
+        # The setting until a segment is begun for this transaction; None: there is nothing to begin.
+        shred = definition.lifecycle.shred
+        self._shred: Shred | None = None if shred == "off" else shred
         self._indexes: list[Index] = []
         self._exclusive: Set[int] = frozenset()
         if definition.indexes:
@@ -137,6 +147,15 @@ class Workspace:
     def remembers(self) -> bool:
         """True if the container has a history."""
         return self._history
+
+    @property
+    def shreds(self) -> bool:
+        """True if the container seals its records, to shred them."""
+        return self._definition.lifecycle.shred != "off"
+
+    def seal(self) -> None:
+        """Seal what is written here from now on, as in a container that shreds its records by days."""
+        self._shred = "day"
 
     def get(self, partition: bytes, key: bytes) -> Generator[Read[Any], Any, Record | None]:
         """Find the visible record with this identity, with the transaction's writes."""
@@ -186,20 +205,16 @@ class Workspace:
         moves = key_after != key
         if visible is None or moves:
             holder = (yield from self._get(partition, key_after)) if moves else current
-            hidden += [expired for expired in check_key_free(holder, self.rules, self._now) if expired not in hidden]
+            hidden = _join(hidden, check_key_free(holder, self.rules, self._now))
         for expired in hidden:
             yield from self.purge_hidden(expired, (expired.partition, expired.key) == (partition, key_after))
         # After the purges, so that a history has the expiry of the old record before the creation of the new one.
         lsn, seq = yield Allocate(container, seq=visible is None)
+        if self._shred is not None:
+            self._begin_segment(self._shred, lsn)
         record = build_record(command, draft, dates, self._now, lsn, seq if visible is None else visible.seq)
         if visible is not None:
-            if moves:
-                # The record keeps its seq: its place in creation order.
-                self.changes.append(Delete(container, visible))
-                self._forget(visible)
-            self.replaced.append(Replaced(visible, lsn))
-            if self._keeper is not None:
-                yield from self._retire(visible, "replaced", lsn, self._keeper.match(visible, record))
+            yield from self._replace(visible, record, lsn, moves)
         self._keep(record, entries, visible, moves)
         if self.tally is not None:
             self.tally.note(visible, record)
@@ -208,6 +223,21 @@ class Workspace:
             kind = Kind.CREATE if visible is None else Kind.REPLACE
             yield from self._remember(kind, lsn, record, visible, draft.remembered or record.value)
         return Written(mode, record, visible is None, self._now)
+
+    def _replace(self, visible: Record, record: Record, lsn: int, moves: bool) -> Generator[Read[Any], Any, None]:
+        """End a version that another one replaces, under another key if it moves."""
+        if moves:
+            # The record keeps its seq: its place in creation order.
+            self.changes.append(Delete(self._container, visible))
+            self._forget(visible)
+        self.replaced.append(Replaced(visible, lsn))
+        if self._keeper is not None:
+            yield from self._retire(visible, "replaced", lsn, self._keeper.match(visible, record))
+
+    def _begin_segment(self, shred: Shred, lsn: int) -> None:
+        """Begin the segment of the present before the first version of this transaction; a segment that is there stays."""
+        self._shred = None
+        self.changes.append(BeginSegment(self._container, lsn, segment_number(shred, self._now)))
 
     def _check_target(self, command: Command, current: Record | None) -> Record | None:
         now = self._now if self._holder is None else self._instant_for(command.partition, command.key)
@@ -316,6 +346,8 @@ class Workspace:
         if self._locks:
             self._locks.check(self._container, (hidden.partition, hidden.key), self._holder)
         lsn, _ = yield from ask(Allocate(self._container, seq=False))
+        if self._shred is not None:
+            self._begin_segment(self._shred, lsn)
         anchor = floor_to_second(self._now)
         record = msgspec.structs.replace(hidden, written=self._now, anchor=anchor, lsn=lsn, dates=dates)
         self.replaced.append(Replaced(hidden, lsn))

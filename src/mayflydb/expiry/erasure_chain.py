@@ -13,13 +13,14 @@ from typing import Final, Literal
 
 import msgspec
 
-from mayflydb.model.instant import LAST_INSTANT, Instant, to_rfc3339
+from mayflydb.expiry.lifecycle import UNDATED
+from mayflydb.model.instant import DAY, LAST_INSTANT, Instant, to_rfc3339
 from mayflydb.model.record import Expiry
 
 NOTHING: Final = "0" * 64
 """The hash before the first line."""
 
-LineKind = Literal["start", "erased", "gap", "scrubbed"]
+LineKind = Literal["start", "erased", "gap", "scrubbed", "shredded"]
 
 
 class Line(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -28,7 +29,8 @@ class Line(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     `start`: the log has every event behind `event`; numbers of events count anew from here. `erased`: an expired record left the
     store `at`; `path` has the names of its container and of the nodes above it, empty if it was dropped before the log could read
     them. `gap`: the events behind `after` were removed before the log could read them. `scrubbed`: secure erase has overwritten
-    what the events up to `event` erased.
+    what the events up to `event` erased. `shredded`: no record is stored any more that was written in a container on a `day` (in
+    words `any`, where one key is for all), and their key is destroyed, and with it all copies of them.
     """
 
     n: int
@@ -44,6 +46,7 @@ class Line(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     deadline: str = ""
     how: str = ""
     after: int = 0
+    day: str = ""
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -85,13 +88,22 @@ def hash_key(secret: bytes, container: int, partition: bytes, key: bytes) -> str
 
 def describe_erased(event: Expiry, path: Sequence[str], secret: bytes) -> Line:
     """Return the line of an expiry event, without its place in the chain."""
-    # A name may have halves of characters, which are no text.
-    names = tuple(name.encode("utf-8", "surrogatepass").decode("utf-8", "replace") for name in path)
     return Line(
-        0, "erased", format_time(event.purged), event.id, "", event.container, names,
+        0, "erased", format_time(event.purged), event.id, "", event.container, _as_text(path),
         hash_key(secret, event.container, event.partition, event.key), event.cause, event.rule_version,
         format_time(event.deadline), event.how,
     )  # fmt: skip
+
+
+def _as_text(path: Sequence[str]) -> tuple[str, ...]:
+    # A name may have halves of characters, which are no text.
+    return tuple(name.encode("utf-8", "surrogatepass").decode("utf-8", "replace") for name in path)
+
+
+def describe_shredded(container: int, number: int, path: Sequence[str], event: int, at: str) -> Line:
+    """Return the line of a segment whose key was destroyed, without its place in the chain."""
+    day = "any" if number == UNDATED else format_time(number * DAY)[:10]
+    return Line(0, "shredded", at, event, "", container, _as_text(path), day=day)
 
 
 def format_time(instant: Instant) -> str:
@@ -143,7 +155,7 @@ class Verifier:
             raise Tampered(n, "it is not written as the log writes lines")
         if (line.kind == "start") < (n == 1):
             raise Tampered(n, "the log does not begin with it")
-        lowest = {"start": 0, "scrubbed": self._scrubbed + 1}.get(line.kind, self._event + 1)
+        lowest = {"start": 0, "scrubbed": self._scrubbed + 1, "shredded": self._event}.get(line.kind, self._event + 1)
         if line.event < lowest or (line.kind == "gap" and line.after < self._event):
             raise Tampered(n, "its event is out of order")
 

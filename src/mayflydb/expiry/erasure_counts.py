@@ -10,20 +10,22 @@ from mayflydb.expiry.erasure_chain import Line
 class ErasureCounts:
     """Counts lines in their order. `erased`: records by (container, cause, kind of purge); `first`, `last`: their times.
 
-    `gaps`: places where lines are missing. `overwritten`: records that secure erase has overwritten.
+    `gaps`: places where lines are missing. `overwritten`: records that secure erase has overwritten. `shredded`: destroyed
+    keys.
     """
 
     def __init__(self) -> None:
         self.erased: Counter[tuple[str, str, str]] = Counter()
         self.first: str | None = None
         self.last: str | None = None
-        self.gaps = self.overwritten = 0
+        self.gaps = self.overwritten = self.shredded = 0
         self._stored: deque[int] = deque()
         """The events whose records are not overwritten, as far as the lines tell."""
 
     def add(self, line: Line) -> None:
         """Count a line, after those before it."""
         self.gaps += line.kind == "gap"
+        self.shredded += line.kind == "shredded"
         if line.kind == "erased":
             self.erased[name_container(line), line.cause, line.how] += 1
             self.first, self.last = self.first or line.at, line.at

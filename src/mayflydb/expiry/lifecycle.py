@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
 from mayflydb.expiry.guard import GuardLimits
 from mayflydb.expiry.roll_up import RollUp
-from mayflydb.model.instant import Instant
+from mayflydb.model.instant import DAY, Instant
+
+Shred: TypeAlias = Literal["off", "day", "container"]
+"""The keys of a container whose records are sealed: one for each day of writes, or one for all. `off`: they are not sealed."""
+
+UNDATED: Final = 0
+"""The number of a segment that is of no day."""
 
 
 class Cascade(msgspec.Struct, frozen=True):
@@ -32,7 +38,7 @@ class Lifecycle(msgspec.Struct, frozen=True, omit_defaults=True):
     the last version of an expired record is kept for readers of its event, after the purge. `history`: seconds for which every
     version is kept after it has ended, so that the container can be read as of an earlier instant. `archive`: the name of the
     archive that gets records when they are purged; None: they are not archived. `roll_up`: what is kept of expired records in
-    another container; None: nothing. `cascade`: the records that leave with an expired one.
+    another container; None: nothing. `shred`: the keys of its records. `cascade`: the records that leave with an expired one.
     """
 
     guard: GuardLimits | Literal["off"] | None = None
@@ -42,6 +48,7 @@ class Lifecycle(msgspec.Struct, frozen=True, omit_defaults=True):
     history: int = 0
     archive: str | None = None
     roll_up: RollUp | None = None
+    shred: Shred = "off"
     cascade: tuple[Cascade, ...] = ()
 
     @property
@@ -55,3 +62,11 @@ class HeldRollUp(msgspec.Struct, frozen=True):
 
     since: Instant
     reason: str
+
+
+def segment_number(shred: Shred, now: Instant) -> int:
+    """Return the number of the segment to which a write at an instant belongs: the day, counted from 1970, or UNDATED.
+
+    Where a container has no keys of its own, what is sealed for others counts in days.
+    """
+    return UNDATED if shred == "container" else max(UNDATED + 1, now // DAY)

@@ -110,6 +110,7 @@ HELP: dict[str, tuple[str, str]] = {
     "mayfly_ttl_purged_total": ("counter", "Records purged since the server started."),
     "mayfly_erasure_lines": ("gauge", "Lines of the erasure log."),
     "mayfly_erasure_lag_events": ("gauge", "Expiry events that have no line in the erasure log yet, while it is on."),
+    "mayfly_keys_destroyed_total": ("counter", "Keys of sealed records that were destroyed since the server started."),
     "mayfly_ttl_purge_lag_seconds": ("gauge", "Age of the oldest deadline that is due and not yet purged."),
     "mayfly_ttl_purge_delay_seconds": (
         "histogram",
@@ -281,11 +282,14 @@ async def _loop(admin: Admin) -> list[Sample]:
 
 
 async def _erasure_log(admin: Admin) -> list[Sample]:
-    log = admin.engine.erasure_log
-    if not log.is_on:
-        return []
-    found = await log.progress()
-    return [("mayfly_erasure_lines", {}, found.head.lines), ("mayfly_erasure_lag_events", {}, found.lag)]
+    log, shredding = admin.engine.erasure_log, admin.engine.reaper.shredding
+    samples: list[Sample] = []
+    if shredding.is_used:
+        samples.append(("mayfly_keys_destroyed_total", {}, shredding.destroyed))
+    if log.is_on:
+        found = await log.progress()
+        samples += [("mayfly_erasure_lines", {}, found.head.lines), ("mayfly_erasure_lag_events", {}, found.lag)]
+    return samples
 
 
 async def _budgets(admin: Admin) -> list[Sample]:

@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from mayflydb.engine.catalog import catalogue
+from mayflydb.engine.catalog import catalogue, node_of
 from mayflydb.engine.timekeeper import MARK
-from mayflydb.model.errors import Conflict, Corrupt
+from mayflydb.expiry.lifecycle import UNDATED
+from mayflydb.model.errors import Conflict, Corrupt, Unsupported
 from mayflydb.model.record import Kind, Version
 from mayflydb.moving.source import Source, count_records, fingerprint, raise_ids, scan_after
 from mayflydb.store.interface import (
@@ -29,6 +30,7 @@ from mayflydb.store.interface import (
     SetNumber,
     Store,
 )
+from mayflydb.store.segments import BeginSegment
 
 UNFINISHED = "unfinished_copy"
 """The setting of a target: the fingerprint of the source. 0, or no setting: the store is complete."""
@@ -44,15 +46,17 @@ class CopyResult(msgspec.Struct, frozen=True):
     before: int
 
 
-async def copy(source: Source, target: Store, report: Callable[[int, int], None]) -> CopyResult:
-    """Copy all of the source into the target. `report` gets the number of copied records and that of all records.
+async def copy(source: Source, target: Store, report: Callable[[int, int], None], seals: bool = False) -> CopyResult:
+    """Copy all of the source into the target. `report` gets the number of copied records and that of all records. `seals`: the
+    target can seal records.
 
     A complete target is left as it is. Conflict if the target holds anything else, or the beginning of another copy; Corrupt if
-    records are missing at the end; WriteConflict if the source was changed meanwhile.
+    records are missing at the end; WriteConflict if the source was changed meanwhile; Unsupported if records are to be sealed and
+    the target cannot.
     """
     if await _is_complete(source, target):
         return CopyResult(source.records, source.records)
-    await _put_rows(source, target)
+    await _put_rows(source, target, seals)
     # Each commit adds the next records by seq, so the last seq in the target is where the interrupted copy stopped.
     after = {row.id: await find_last_seq(target, row) for row in source.rows}
     before = done = await count_records(target, [row for row in source.rows if after[row.id]])
@@ -118,7 +122,7 @@ async def _refuse_unless_new(target: Store, rows: Sequence[CatalogRow]) -> None:
         raise Conflict(f"{target.description} is not new: it has been served before")
 
 
-async def _put_rows(source: Source, target: Store) -> None:
+async def _put_rows(source: Source, target: Store, seals: bool) -> None:
     there = {row.id: row for row in await catalogue(target)}
     missing = [row for row in source.rows if row.id not in there]
     if len(there) + len(missing) != len(source.rows) or any(there.get(row.id, row) != row for row in source.rows):
@@ -128,7 +132,24 @@ async def _put_rows(source: Source, target: Store) -> None:
         # Histories are not copied. The GAP tells a reader of a change feed or stream that versions are missing: it gets an error
         # and no silent hole.
         gaps = [AddVersion(row.id, Version(Kind.GAP, row.lsn, written=0)) for row in rows if row.lsn]
-        await _commit(target, [*map(PutRow, rows), *gaps])
+        segments = [change for row in rows for change in await _segments(source, target, row, seals)]
+        await _commit(target, [*map(PutRow, rows), *gaps, *segments])
+
+
+async def _segments(source: Source, target: Store, row: CatalogRow, seals: bool) -> list[BeginSegment]:
+    """Return the segments of a container in the target, with keys of its own. Unsupported if it is to seal records and cannot."""
+    # Decoded only where the row may say so: a copy needs no row to be readable.
+    is_off = b'"shred"' not in row.data or node_of(row).definition.lifecycle.shred == "off"
+    if seals:
+        found = await source.segments(row.id)
+        begun = [BeginSegment(row.id, each.first, each.number, each.state == "live") for each in found]
+        return begun if begun or is_off else [BeginSegment(row.id, 0, UNDATED)]
+    if is_off:
+        return []
+    raise Unsupported(
+        f"the container {row.name!r} shreds its records, which {target.description} cannot",
+        hint="`mayfly lifecycle set TARGET --shred off` before the copy, or copy into a file of SQLite",
+    )
 
 
 async def _finish(source: Source, target: Store) -> None:

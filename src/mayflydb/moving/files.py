@@ -28,6 +28,7 @@ from mayflydb.moving.frames import (
 )
 from mayflydb.moving.source import Ending, Piece, Source, fingerprint
 from mayflydb.store.interface import CatalogRow
+from mayflydb.store.segments import KeySegment
 
 
 class Contents:
@@ -101,6 +102,9 @@ class FileSource:
                     yield rest
             # Reading a file never waits; the progress bar needs its turns.
             await asyncio.sleep(0)
+
+    async def segments(self, container: int) -> Sequence[KeySegment]:
+        return ()  # An export has plain values.
 
     async def ending(self) -> Ending:
         return Ending(self._end.last_id, self._end.mark, self._end.settings)

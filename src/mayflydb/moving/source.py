@@ -16,7 +16,20 @@ from mayflydb.model.errors import NotFound, WriteConflict
 from mayflydb.model.instant import Instant
 from mayflydb.model.order import Order, Position
 from mayflydb.model.record import Entry, Record
-from mayflydb.store.interface import CatalogRow, Count, Decision, Entries, NamedNumber, NewId, Outcome, Scan, Store, ask
+from mayflydb.store.interface import (
+    CatalogRow,
+    Count,
+    Decision,
+    Entries,
+    KeySegments,
+    NamedNumber,
+    NewId,
+    Outcome,
+    Scan,
+    Store,
+    ask,
+)
+from mayflydb.store.segments import KeySegment
 
 PIECE_RECORDS = 512
 """Records of a piece, which is written in one transaction. A store returns fewer if they are large."""
@@ -68,6 +81,9 @@ class Source(Protocol):
     def pieces(self, after: Mapping[int, int]) -> AsyncIterator[Piece]:
         """Yield all records by container id, then seq. `after`: a container's seq behind which to begin; 0 without one."""
 
+    async def segments(self, container: int) -> Sequence[KeySegment]:
+        """Return the segments of a container whose records are sealed in the source; empty where it has none, or cannot tell."""
+
     async def ending(self) -> Ending:
         """Return the bounds, when all pieces have been read. WriteConflict if the source has changed in the meantime."""
 
@@ -117,6 +133,10 @@ class StoreSource:
                 # A store may answer without waiting, and then no other task would get a turn.
                 await asyncio.sleep(0)
 
+    async def segments(self, container: int) -> Sequence[KeySegment]:
+        found = await self._store.read(KeySegments(container))
+        return [each for each in found if each.state in ("live", "plain")]
+
     async def ending(self) -> Ending:
         if fingerprint(await catalogue(self._store)) != fingerprint(self.rows):
             raise WriteConflict(
@@ -143,6 +163,9 @@ class PausedSource:
 
     def pieces(self, after: Mapping[int, int]) -> AsyncIterator[Piece]:
         return self._source.pieces(after)
+
+    async def segments(self, container: int) -> Sequence[KeySegment]:
+        return await self._source.segments(container)
 
     async def ending(self) -> Ending:
         return await self._source.ending()

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import msgspec
 from starlette.responses import RedirectResponse, Response
 
-from mayflydb.admin import formats, requests
+from mayflydb.admin import formats, lifecycle_requests, requests
 from mayflydb.admin.operations import Admin
 from mayflydb.engine.expiry_counts import DueCounts
 from mayflydb.expiry.rules import Rule
@@ -79,7 +79,7 @@ class LifecyclePage:
             return await self._render(visit, texts, error=message, status=status)
         return _go_back(visit, f"Lifecycle settings of {visit.name} saved")
 
-    async def _count_lost(self, visit: Visit, grace: int, wanted: requests.SetLifecycle) -> DueCounts:
+    async def _count_lost(self, visit: Visit, grace: int, wanted: lifecycle_requests.SetLifecycle) -> DueCounts:
         """Count the expired records that a shorter grace purges at once."""
         if wanted.grace is msgspec.UNSET or (shorter := requests.whole_seconds(wanted.grace)) >= grace:
             return NOTHING_LOST
@@ -160,7 +160,7 @@ def list_causes(rules: Sequence[Rule]) -> list[tuple[str, str]]:
     return [(cause, words.CAUSES[cause]) for cause in found]
 
 
-def _read_selection(visit: Visit, sent: Mapping[str, str], causes: Sequence[str]) -> requests.Undelete:
+def _read_selection(visit: Visit, sent: Mapping[str, str], causes: Sequence[str]) -> lifecycle_requests.Undelete:
     """Return the undelete that a form asks for. BadRequest."""
     given = {name: text for name in SELECTION if (text := sent.get(name, "").strip())}
     for name in ("from", "to"):
@@ -169,7 +169,9 @@ def _read_selection(visit: Visit, sent: Mapping[str, str], causes: Sequence[str]
     if sent.get("action") == "undelete-one" and "id" not in given:
         raise BadRequest("Name the record that comes back.")
     try:
-        return msgspec.convert({"target": visit.container.target, "causes": causes, **given}, requests.Undelete)
+        return msgspec.convert(
+            {"target": visit.container.target, "causes": causes, **given}, lifecycle_requests.Undelete
+        )
     except msgspec.ValidationError as error:
         raise BadRequest(str(error).partition(" - at")[0]) from None
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from mayflydb.admin.requests import SetLifecycle
+from mayflydb.admin.lifecycle_requests import SetLifecycle
 from mayflydb.expiry.lifecycle import Lifecycle
 from mayflydb.model.durations import format_span
 from mayflydb.model.errors import BadRequest
@@ -171,6 +171,22 @@ SETTINGS: Final[Sequence[Setting]] = (
         ),
         _write_roll_up,
         _read_roll_up,
+    ),
+    Setting(
+        "shred",
+        "Crypto-shredding",
+        "Records are sealed with keys that lie in another file. A key is destroyed when the last of its records is purged, and"
+        " with it every copy of them.",
+        (
+            FormField(
+                "shred",
+                "Keys",
+                "choice",
+                choices=(("off", "none"), ("day", "one for each day of writes"), ("container", "one for all records")),
+            ),
+        ),
+        lambda shred: {"shred": shred},
+        lambda texts: texts["shred"] or "off",
     ),
     Setting(
         "cascade",

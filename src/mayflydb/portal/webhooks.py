@@ -9,8 +9,8 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from mayflydb.admin.lifecycle_requests import AddWebhook
 from mayflydb.admin.operations import Admin
-from mayflydb.admin.requests import AddWebhook
 from mayflydb.expiry.rules import Cause
 from mayflydb.model.errors import BadRequest, MayflyError
 from mayflydb.portal import words

@@ -93,6 +93,7 @@ class RunningEngine:
             GuardLimits(ttl.guard_records, ttl.guard_percent) if ttl.guard else None,
         )
         engine.snapshots = opened.snapshots
+        engine.reaper.shredding.keys = opened.keys
         engine.storage_sizes = StorageSizes(opened.sizes, monotonic_us)
         try:
             await prove(engine)

@@ -19,6 +19,7 @@ from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import Instant
 from mayflydb.store.findings import Expected, Facts, Repaired, Report, ReportProgress
 from mayflydb.store.interface import CatalogRow, DiskFacts, Holds, Store
+from mayflydb.store.segments import Keys
 from mayflydb.store.snapshots import Snapshots
 from mayflydb.store.sqlite import SpaceLimits, SqliteStore
 
@@ -37,7 +38,8 @@ class OpenedStore(NamedTuple):
     records that are locked here. `disk`: reads the state of the store's disk, for a store with limits of free space; Unavailable.
     `sizes`: reads the bytes of the store by kind. `kept`: finds a committed record that the store keeps in memory.
     `snapshots`: None where the store has none.
-    `scrub`: overwrites what is left of deleted records, for a store that was opened for it.
+    `scrub`: overwrites what is left of deleted records, for a store that was opened for it. `keys`: those of a store that seals
+    values.
     """
 
     store: Store
@@ -51,6 +53,7 @@ class OpenedStore(NamedTuple):
     kept: Kept = keep_none
     snapshots: Snapshots | None = None
     scrub: Scrub | None = None
+    keys: Keys | None = None
 
 
 async def open_alone(storage: StorageSettings, *, create: bool) -> Store:
@@ -92,10 +95,13 @@ async def _open_sqlite(storage: StorageSettings, secure: bool) -> OpenedStore:
     reserve = RESERVE if storage.reserve is None else storage.reserve
     least = LEAST_FREE if storage.min_free is None else storage.min_free
     try:
-        store = await SqliteStore.open(str(path), limits=SpaceLimits(reserve, least), secure=secure)
+        store = await SqliteStore.open(
+            str(path), limits=SpaceLimits(reserve, least), secure=secure, keys=storage.key_file
+        )
+        snapshots = store.snapshots()
         return OpenedStore(
-            store, store.sizes, disk=store.disk, kept=store.find_kept, snapshots=store.snapshots(),
-            scrub=store.scrub if secure else None,
+            store, store.sizes, disk=store.disk, kept=store.find_kept, snapshots=snapshots,
+            scrub=store.scrub if secure else None, keys=store.keys(snapshots),
         )  # fmt: skip
     except MayflyError as error:
         if "hint" not in error.detail:

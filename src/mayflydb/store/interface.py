@@ -21,6 +21,7 @@ from mayflydb.model.due import Path
 from mayflydb.model.instant import Instant, Span
 from mayflydb.model.order import Identity, KeyRange, Order, Position
 from mayflydb.model.record import Entry, Expiry, Record, Totals, Version
+from mayflydb.store.segments import BeginSegment, ForgetSegments, KeySegment, ShredEmpty, ShredUndone
 
 T = TypeVar("T")
 
@@ -259,6 +260,20 @@ class NamedNumber(Read["int | None"], frozen=True):
     name: str
 
 
+class KeySegments(Read[list[KeySegment]], frozen=True):
+    """The segments of a container, or of all (`container` None), by container, then `first`. Versions before the first one are
+    plain.
+    """
+
+    container: int | None
+
+
+class CountPlain(Read[int], frozen=True):
+    """The number of records of a container whose values are not sealed."""
+
+    container: int
+
+
 class KnownDamage(Read["str | None"], frozen=True):
     """The damage that a check of this store has found since it was opened, in words; None: none. Not in decisions.
 
@@ -421,6 +436,10 @@ Change: TypeAlias = (
     | DropRow
     | SetNumber
     | TrimEvents
+    | BeginSegment
+    | ShredEmpty
+    | ShredUndone
+    | ForgetSegments
 )
 
 

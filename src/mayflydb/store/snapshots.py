@@ -30,11 +30,13 @@ class Snapshots(Protocol):
         is none, Conflict if there are too many, OutOfSpace.
         """
 
-    async def restore(self, name: str, kept: Sequence[str], rising: Sequence[str], swapped: Callable[[], None]) -> None:
-        """Replace everything that is stored by a snapshot, in one transaction. Writes and reads wait.
+    async def restore(self, name: str, kept: Sequence[str], rising: Sequence[str], swapped: Callable[[], None]) -> int:
+        """Replace everything that is stored by a snapshot, in one transaction. Writes and reads wait. Return the number of
+        records that are left out because their keys were destroyed.
 
         `kept`: the named numbers that stay as they are; `rising`: those that keep the larger value. `swapped`: called when the
-        change is visible, before anything is read. Errors: NotFound, Corrupt, OutOfSpace, Unavailable; then nothing was done.
+        change is visible, before anything is read. Errors: NotFound, Corrupt, OutOfSpace, Unavailable; Conflict
+        if it is sealed with other keys. Then nothing was done.
         """
 
     async def delete(self, name: str) -> None:

@@ -237,6 +237,9 @@ class IndexDemand:
             self._engine.indexes.resume(view.id, view.index_keys)
         if not self._threshold or wasted <= 0:
             return
+        if view.node.definition.lifecycle.shred != "off":
+            # The keys of an index are not sealed.
+            return
         for keys in missing_indexes(view, query, scope):
             self._wasted_reads[view.id, keys] += wasted
             if self._wasted_reads[view.id, keys] >= self._threshold:

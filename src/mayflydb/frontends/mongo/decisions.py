@@ -30,6 +30,9 @@ class DecisionWorkspace(Protocol):
     def remembers(self) -> bool:
         """True if a change stream needs descriptions of changes."""
 
+    def seal(self) -> None:
+        """Seal what is written from now on, as the container that it is from does."""
+
     def get(self, partition: bytes, key: bytes) -> Steps[Record | None]:
         """The visible record of an identity; None: there is none."""
 
@@ -42,6 +45,10 @@ class DecisionTransaction(Protocol):
 
     @property
     def now(self) -> Instant: ...
+
+    @property
+    def shreds(self) -> bool:
+        """True if a container of the transaction seals its records, to shred them."""
 
     def on(self, container: int) -> Steps[DecisionWorkspace]:
         """A container by its id. Raise OwnerNotFound if it is gone."""

@@ -26,6 +26,7 @@ from mayflydb.store.rows import (
     identity_number,
     record_of,
 )
+from mayflydb.store.segments import KeySegment
 
 Connection = Any
 """asyncpg's connection, or one lent by its pool: they share no type."""
@@ -408,6 +409,14 @@ async def setting(connection: Connection, request: interface.NamedNumber) -> int
     return found
 
 
+async def segments(connection: Connection, request: interface.KeySegments) -> list[KeySegment]:
+    return []  # Keys in this database would be in the backups of what they seal.
+
+
+async def count_plain(connection: Connection, request: interface.CountPlain) -> int:
+    return (await count(connection, interface.Count(request.container))).records
+
+
 ANSWERS: dict[type[interface.Read[Any]], Callable[[Connection, Any], Awaitable[Any]]] = {
     interface.Scan: scan,
     interface.EntryOwners: entry_owners,
@@ -428,6 +437,8 @@ ANSWERS: dict[type[interface.Read[Any]], Callable[[Connection, Any], Awaitable[A
     interface.LastExpiry: last_expiry,
     interface.History: history,
     interface.NamedNumber: setting,
+    interface.KeySegments: segments,
+    interface.CountPlain: count_plain,
 }
 """Every read but that of records by identity, which `get_many` answers."""
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+from pathlib import Path
 
 import apsw
 
@@ -12,11 +14,14 @@ from mayflydb.store.sqlite.page_checksums import is_verified
 from mayflydb.store.sqlite.schema import FORMAT, MIGRATIONS, TABLES
 from mayflydb.store.sqlite.transaction import Transaction
 
+log = logging.getLogger(__name__)
 
-def prepare(connection: apsw.Connection, file: DataFile | None = None) -> Transaction:
+
+def prepare(connection: apsw.Connection, file: DataFile | None = None, keys: Path | None = None) -> Transaction:
     """Recover the log; create the tables of a new database, or migrate older ones; begin the next era of a file, and watch it.
 
-    Unavailable for a newer format, for a log that ends before its file, or a header that is damaged.
+    `keys`: the path of its file of keys. Unavailable for a newer format, for a log that ends before its file, a header that is
+    damaged, or a file of keys that is not that of the file.
     """
     version = connection.pragma("user_version")
     if version > FORMAT:
@@ -36,7 +41,15 @@ def prepare(connection: apsw.Connection, file: DataFile | None = None) -> Transa
         connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
     if file is not None:
         file.watch(_begin_era(connection))
-    return Transaction(connection)
+    transaction = Transaction(connection, keys)
+    try:
+        dropped = transaction.drop_unreadable()
+    except BaseException:
+        transaction.sealing.close()
+        raise
+    if dropped:
+        log.warning("%d records are left out: their keys were destroyed after this copy of the file was made", dropped)
+    return transaction
 
 
 def _migrate(connection: apsw.Connection, version: int) -> None:

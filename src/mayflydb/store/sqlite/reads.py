@@ -23,6 +23,7 @@ from mayflydb.store.rows import (
     identity_number,
     record_of,
 )
+from mayflydb.store.segments import KeySegment
 from mayflydb.store.sqlite.directory import StalePlaces
 from mayflydb.store.sqlite.history import history
 from mayflydb.store.sqlite.schema import (
@@ -32,6 +33,7 @@ from mayflydb.store.sqlite.schema import (
     HAS_OWN_TTL,
     HASH,
     IDENTITY,
+    STATES,
     row_id,
 )
 
@@ -395,6 +397,30 @@ def named_number(connection: apsw.Connection, request: interface.NamedNumber) ->
     return None
 
 
+def segments(connection: apsw.Connection, request: interface.KeySegments) -> list[KeySegment]:
+    rows = connection.execute(
+        "SELECT container, first, number, state FROM sealing WHERE ?1 IS NULL OR container = ?1 ORDER BY container, first",
+        (request.container,),
+    )
+    return [KeySegment(container, first, number, STATES[state]) for container, first, number, state in rows]
+
+
+def count_plain(connection: apsw.Connection, request: interface.CountPlain) -> int:
+    found = [
+        each
+        for each in segments(connection, interface.KeySegments(request.container))
+        if each.state in ("live", "plain")
+    ]
+    bounds = [0, *(each.first for each in found), fit(1 << 63)]
+    is_plain = [True, *(each.state == "plain" for each in found)]
+    statement = "SELECT count(*) FROM record INDEXED BY record_lsn WHERE container = ? AND lsn >= ? AND lsn < ?"
+    return sum(
+        int(connection.execute(statement, (request.container, *pair)).get)
+        for pair, counts in zip(pairwise(bounds), is_plain, strict=True)
+        if counts
+    )
+
+
 def read_held(connection: apsw.Connection, request: interface.HeldRecords) -> tuple[Identity, ...]:
     return ()  # Only one process opens a file, so no other node holds records.
 
@@ -418,5 +444,7 @@ ANSWERS: dict[type[interface.Read[Any]], Callable[[apsw.Connection, Any], Any]] 
     interface.History: history,
     interface.NamedNumber: named_number,
     interface.HeldRecords: read_held,
+    interface.KeySegments: segments,
+    interface.CountPlain: count_plain,
 }
 """Every read of tables. The catalogue is not among them: the store keeps it in memory."""

@@ -11,14 +11,18 @@ creation:
 Two partial indexes are the due paths: no deadline is stored, so a change of a rule touches no record. Rows and indexes of
 `record` lie in the order of writes, which is about that of purges. Lookups by partition or by identity go through `directory`, by
 64-bit numbers, and then compare in full: narrow places halve the pages that a random insert touches. `purged` has the ranges of
-ids of purged records whose places in the directory are still there.
+ids of purged records whose places in the directory are still there. `sealing` has the segments of containers whose values are
+sealed, with the serial numbers and marks of their keys (`key_file`).
 """
 
 from __future__ import annotations
 
 from mayflydb.store.rows import SEQ_BITS
+from mayflydb.store.segments import SegmentState
 
-FORMAT = 5
+FORMAT = 6
+SEALING_FORMAT = 6
+"""The format from which on there is the table `sealing`. Copies of the one before can be restored."""
 
 COLUMNS = "partition, key, value, written, anchor, override, lsn, id, exact_anchor, checksum"
 """The columns that `record_of` takes."""
@@ -65,7 +69,16 @@ INSERT INTO directory(container, kind, number, record)
 DROP INDEX record_hash"""
 """Format 5 has the directory in the place of two indexes of `record`."""
 
-MIGRATIONS = {1: _HISTORY, 2: _DATES, 3: _PAGES, 4: _PLACES}
+LIVE, PLAIN, GONE, UNDONE = 0, 1, 2, 3
+STATES: dict[int, SegmentState] = {LIVE: "live", PLAIN: "plain", GONE: "gone", UNDONE: "undone"}
+"""States of a segment."""
+
+_SEALING = """CREATE TABLE sealing(
+    id INTEGER PRIMARY KEY, container INTEGER NOT NULL, first INTEGER NOT NULL, number INTEGER NOT NULL, state INTEGER NOT NULL,
+    serial INTEGER NOT NULL, mark INTEGER NOT NULL)"""
+"""Format 6 has segments, whose values may be sealed: older versions would serve these as they are."""
+
+MIGRATIONS = {1: _HISTORY, 2: _DATES, 3: _PAGES, 4: _PLACES, 5: _SEALING}
 """Format -> the statements that make it the next format."""
 
 TABLES = f"""
@@ -95,6 +108,7 @@ CREATE TABLE expiry(
     rule_version INTEGER NOT NULL, deadline INTEGER NOT NULL, purged INTEGER NOT NULL, how TEXT NOT NULL,
     UNIQUE(container, version));
 {_HISTORY};
+{_SEALING};
 """
 
 # The records that one sweep removes, in the order of their expiry. A temporary table stays in memory (temp_store).

@@ -8,6 +8,7 @@ transaction, for which other writes and all reads wait.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import os
 import re
@@ -28,9 +29,10 @@ from mayflydb.store.interface import CatalogRow
 from mayflydb.store.sqlite.catalog import Catalog
 from mayflydb.store.sqlite.connection import open_copy, prepare_copy
 from mayflydb.store.sqlite.damage import describe, is_damage
-from mayflydb.store.sqlite.schema import FORMAT
+from mayflydb.store.sqlite.schema import FORMAT, SEALING_FORMAT
+from mayflydb.store.sqlite.sealing import foreign_keys
 from mayflydb.store.sqlite.space import is_full
-from mayflydb.store.sqlite.transaction import CONTENT, Transaction
+from mayflydb.store.sqlite.transaction import CONTENT, Transaction, content_of
 
 T = TypeVar("T")
 
@@ -309,21 +311,27 @@ class SqliteSnapshots:
                     await self._in_thread(source.close)
             return await self._in_thread(partial(self._find, name))
 
-    async def restore(self, name: str, kept: Sequence[str], rising: Sequence[str], swapped: Callable[[], None]) -> None:
-        """Replace everything that is stored by a snapshot.
+    async def restore(self, name: str, kept: Sequence[str], rising: Sequence[str], swapped: Callable[[], None]) -> int:
+        """Replace everything that is stored by a snapshot. Return the number of records left out: their keys were destroyed.
 
         `kept`: the named numbers that stay as they are; `rising`: those that keep the larger value. `swapped`: called when the
-        change is visible, before anything else is read. Errors: NotFound, Corrupt, OutOfSpace; Unavailable: nothing was done.
+        change is visible, before anything else is read. Errors: NotFound, Corrupt, OutOfSpace; Conflict: it is sealed with other
+        keys; Unavailable: nothing was done.
         """
         async with self._working:
             await self._in_thread(partial(self._find, name))
             address = self._places.address(name)
 
-            def publish(rows: Sequence[CatalogRow]) -> None:
-                self._transaction.renew(rows)
+            def publish(replaced: tuple[Sequence[CatalogRow], int]) -> None:
+                self._transaction.renew(replaced[0])
                 swapped()
 
-            await self._run_alone(partial(self._replace, address, kept, rising), publish)
+            return (await self._run_alone(partial(self._replace, address, kept, rising), publish))[1]
+
+    async def needed_keys(self) -> tuple[int, ...]:
+        """Return the serial numbers of the keys that snapshots have."""
+        async with self._working:
+            return await self._in_thread(self._needed_keys)
 
     async def delete(self, name: str) -> None:
         """Remove a snapshot. NotFound."""
@@ -451,7 +459,18 @@ class SqliteSnapshots:
             copy.close()
             self._places.discard(UNFINISHED)
 
-    def _replace(self, address: str, kept: Sequence[str], rising: Sequence[str]) -> list[CatalogRow]:
+    def _needed_keys(self) -> tuple[int, ...]:
+        found: set[int] = set()
+        for name in self._places.sizes():
+            try:
+                with contextlib.closing(self._places.connect(name)) as connection:
+                    found.update(serial for (serial,) in connection.execute("SELECT serial FROM sealing"))
+            except apsw.Error:
+                # One that cannot be read, or of a format without segments: no restore of it needs a key.
+                continue
+        return tuple(found)
+
+    def _replace(self, address: str, kept: Sequence[str], rising: Sequence[str]) -> tuple[list[CatalogRow], int]:
         try:
             return self._transaction.replace_all_by(address, kept, rising)
         except apsw.Error as error:
@@ -468,9 +487,12 @@ class SqliteSnapshots:
             until = monotonic_us() + EXAMINE_TIME
             connection.set_progress_handler(lambda: monotonic_us() > until, 10_000)
             facts = _check(connection)
-            for table in CONTENT:
+            tables = content_of(connection.pragma("user_version"))
+            for table in tables:
                 if _columns(connection, table) != self._columns[table]:
                     raise BadRequest(f"the table {table} of the snapshot has other columns")
+            if "sealing" in tables and self._transaction.sealing.is_foreign(connection, "main"):
+                raise foreign_keys()
             found = connection.pragma("quick_check")
             if found != "ok":
                 raise BadRequest(f"the snapshot is damaged: {found}")
@@ -509,9 +531,9 @@ def _check(connection: apsw.Connection) -> bytes:
     found = connection.execute("SELECT name, type FROM sqlite_schema").fetchall()
     tables = {name for name, type in found if type == "table"}
     # Nothing else that a statement over these tables could run: no view, no trigger.
-    if not {*CONTENT, "meta", "snapshot"} <= tables or {type for _, type in found} - {"table", "index"}:
+    if not {*content_of(version), "meta", "snapshot"} <= tables or {type for _, type in found} - {"table", "index"}:
         raise BadRequest("that is no snapshot of Mayfly")
-    if version != FORMAT:
+    if version not in (FORMAT, SEALING_FORMAT - 1):
         raise BadRequest(f"the snapshot has format {version}, and this version of Mayfly has format {FORMAT}")
     facts = connection.execute("SELECT facts FROM snapshot").get
     if not isinstance(facts, bytes):

@@ -23,6 +23,7 @@ from mayflydb.store.interface import (
     Committed,
     Count,
     CountDue,
+    CountPlain,
     Decision,
     DiskFacts,
     Fetch,
@@ -43,6 +44,7 @@ from mayflydb.store.sqlite.damage import READ_ERRORS, describe, is_damage
 from mayflydb.store.sqlite.data_file import DataFile
 from mayflydb.store.sqlite.directory_rounds import LONGEST_STEP, LONGEST_STEP_ON_LOOP, DirectoryRounds
 from mayflydb.store.sqlite.kept_counts import CountRequest
+from mayflydb.store.sqlite.keys import SqliteKeys
 from mayflydb.store.sqlite.prepare import prepare
 from mayflydb.store.sqlite.reads import ANSWERS, count_some_due, fetch, fetch_range, get, scan_in_steps, seek_index
 from mayflydb.store.sqlite.snapshots import DirectoryPlaces, MemoryPlaces, SqliteSnapshots
@@ -87,6 +89,7 @@ class SqliteStore:
         """`reader`: a connection for reads on the event loop; None: reads share the writer's (memory, simulated disks)."""
         self._description = description
         self._transaction = transaction
+        self._sealing = transaction.sealing
         self._reader = reader or transaction.connection
         self._shared = reader is not None
         self._durable = description != "memory"
@@ -119,14 +122,15 @@ class SqliteStore:
         limits: SpaceLimits | None = None,
         volume: Volume | None = None,
         secure: bool = False,
+        keys: Path | None = None,
     ) -> SqliteStore:
         """Open or create a store file; `path` None: a memory database. `vfs`: a named SQLite VFS, with one connection only.
 
         `limits`: of the free space on the disk; None: it is not looked at. `volume`: the disk; None: that of the file. `secure`:
-        what is deleted from the file is overwritten; `scrub` makes it complete.
+        what is deleted from the file is overwritten; `scrub` makes it complete. `keys`: the file of keys; None: beside it.
 
-        Errors: Unavailable when the file is in use, has a newer format, another database's log beside it, or refuses the
-        settings that durability needs.
+        Errors: Unavailable when the file is in use, has a newer format, another database's log beside it, sealed records and not
+        their keys, or refuses the settings that durability needs.
         """
         check_library()
         try:
@@ -138,7 +142,7 @@ class SqliteStore:
                 return cls(f"sqlite:///{path}", transaction, None, halt, stopwatch, space=space)
             file = DataFile.take(path)
             space = None if limits is None else Space(volume or FileVolume(file.path), limits, stopwatch)
-            return cls._open_file(file, halt, stopwatch, space, secure)
+            return cls._open_file(file, halt, stopwatch, space, secure, keys)
         except apsw.Error as error:
             if is_damage(error):
                 hint = "`mayfly doctor` says what can be mended"
@@ -147,9 +151,16 @@ class SqliteStore:
 
     @classmethod
     def _open_file(
-        cls, file: DataFile, halt: Callable[[str], None], stopwatch: Stopwatch, space: Space | None, secure: bool
+        cls,
+        file: DataFile,
+        halt: Callable[[str], None],
+        stopwatch: Stopwatch,
+        space: Space | None,
+        secure: bool,
+        keys: Path | None,
     ) -> SqliteStore:
         opened: list[apsw.Connection] = []
+        transaction: Transaction | None = None
 
         def connect() -> apsw.Connection:
             opened.append(open_file(str(file.path), file.vfs(), secure=secure))
@@ -158,12 +169,14 @@ class SqliteStore:
         def open_writer() -> Transaction:
             while opened:  # By an attempt that found the disk full.
                 opened.pop().close()
-            return prepare(connect(), file)
+            return prepare(connect(), file, keys or Path(f"{file.path}-keys"))
 
         try:
             transaction = _open_in(space, open_writer)
             store = cls(f"sqlite:///{file.path}", transaction, connect(), halt, stopwatch, file, space, secure)
         except BaseException:
+            if transaction is not None:
+                transaction.sealing.close()
             for connection in opened:
                 # A log that is not the file's own must not be copied into it.
                 connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
@@ -211,12 +224,14 @@ class SqliteStore:
             return self._read_memory(request)
         answer: T
         try:
-            if isinstance(request, Count | CountDue):
+            if isinstance(request, Count | CountDue | CountPlain):
                 answer = await self._count(request)
             elif kind is Scan:
                 answer = await self._scan(request)  # type: ignore[arg-type, assignment]  # Its type was just compared.
             else:
                 answer = find(self._reader, request)
+            if self._sealing.is_on:
+                answer = self._sealing.open_answer(request, answer)
         except READ_ERRORS as error:
             raise self._read_error(error) from error
         return answer
@@ -242,6 +257,10 @@ class SqliteStore:
         connect = partial(open_file, str(file.path), file.vfs())
         return SqliteSnapshots(self._transaction, places, self._writer.run_alone, connect)
 
+    def keys(self, snapshots: SqliteSnapshots) -> SqliteKeys | None:
+        """Return the keys of this store, which may seal values; None: it is in memory."""
+        return None if self._file is None else SqliteKeys(self._sealing, snapshots, self._writer.run_alone)
+
     def find_kept(self, container: int, partition: bytes, key: bytes) -> Record | None:
         """Return a committed record that is kept as an object; None: `read` tells."""
         return None if self._lost is not None else self._transaction.recent.get(container, partition, key)
@@ -263,6 +282,8 @@ class SqliteStore:
             if record is None:
                 self._transaction.damage.refuse_absence()
             else:
+                if self._sealing.is_on:
+                    record = self._sealing.open(request.container, record)
                 recent.keep(request.container, record)
         return record
 
@@ -275,6 +296,8 @@ class SqliteStore:
             found = transaction.recent.get_all(container, seqs)
             missing = tuple([seq for seq, record in zip(seqs, found, strict=True) if record is None])
             read = fetch(reader, Fetch(container, missing)) if missing else []
+            if self._sealing.is_on:
+                read = self._sealing.open_answer(request, read)
             if not transaction.is_published:
                 # A commit on the writer's thread may lie between the two reads, and be newer than the cache.
                 return self._fetch_range_at_once(request)
@@ -294,7 +317,8 @@ class SqliteStore:
         # In memory, nothing is read while a transaction is under way, so there is none to nest in.
         self._reader.execute("BEGIN")
         try:
-            return fetch_range(self._reader, request)
+            found = fetch_range(self._reader, request)
+            return self._sealing.open_answer(request, found) if self._sealing.is_on else found
         finally:
             self._reader.execute("COMMIT")
 
@@ -317,10 +341,10 @@ class SqliteStore:
             counts.keep(place, request, answer)
         return answer
 
-    def _takes_long(self, request: Count) -> bool:
+    def _takes_long(self, request: Count | CountPlain) -> bool:
         row = self._transaction.catalog.row(request.container)
         # The size of values is read from the records themselves, not from an index.
-        return request.with_bytes or row is None or row.seq > MOST_ON_LOOP
+        return (isinstance(request, Count) and request.with_bytes) or row is None or row.seq > MOST_ON_LOOP
 
     def _count_beside(self, request: CountRequest) -> Any:
         # A connection of its own: the reader's belongs to the event loop, which goes on reading meanwhile.
@@ -419,6 +443,7 @@ class SqliteStore:
             if connection is not None:
                 connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(self._lost is not None))
                 connection.close()
+        self._sealing.close()
         if self._file is not None:
             self._file.close()
 

@@ -29,7 +29,7 @@ class Volume(Protocol):
 def file_sizes(path: Path) -> dict[str, int]:
     """Return the bytes of a store file and of the files beside it, by kind. Errors: OSError."""
     sizes = {"database": path.stat().st_size}
-    for kind in ("wal", "shm", "reserve"):
+    for kind in ("wal", "shm", "reserve", "keys"):
         # The files beside it come and go.
         with contextlib.suppress(FileNotFoundError):
             sizes[kind] = path.with_name(f"{path.name}-{kind}").stat().st_size

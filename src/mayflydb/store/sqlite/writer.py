@@ -296,7 +296,9 @@ class Writer:
             else:
                 await self._run_on_thread(self._commit_group if held_since is None else self._execute_commit)
         except apsw.Error as error:
-            await self._fail_commit(done, queue, error)
+            await (self._fail_keys if self._transaction.sealing.has_unwritten else self._fail_commit)(
+                done, queue, error
+            )
             return
         self._in_doubt = False
         self._transaction.publish()
@@ -309,6 +311,8 @@ class Writer:
                 job.future.set_result(Committed(reply, seq, purged, held))
 
     def _execute_commit(self) -> None:
+        if self._transaction.sealing.is_on:
+            self._transaction.sealing.flush()
         self._transaction.connection.execute("COMMIT")
 
     def _commit_group(self) -> None:
@@ -328,6 +332,14 @@ class Writer:
             self._transaction.damage.note(error)
         for job in await self._make_room([job for job, _, _ in done], queue, error):
             job.fail(_failure_before_commit(job, error))
+
+    async def _fail_keys(
+        self, done: list[tuple[QueuedWrite, Any, Any]], queue: deque[QueuedWrite], error: apsw.Error
+    ) -> None:
+        """Answer the writes of a group whose keys could not be written, so that its COMMIT did not begin."""
+        if error_code(error) == apsw.SQLITE_IOERR_FSYNC:
+            self._halt(f"fsync failed: {error}")
+        await self._fail_group(done, queue, error)
 
     async def _fail_commit(
         self, done: list[tuple[QueuedWrite, Any, Any]], queue: deque[QueuedWrite], error: apsw.Error

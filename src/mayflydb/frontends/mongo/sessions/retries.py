@@ -193,6 +193,9 @@ class RetryableWrite:
         identity = self._identity
         draft = self._sessions.build_draft_of(self._encode(transaction.now))
         workspace = yield from transaction.on(self._sessions.id)
+        if transaction.shreds:
+            # An answer may hold a document.
+            workspace.seal()
         yield from workspace.run(Command(Mode.UPSERT, identity.partition, identity.key, draft))
 
     def _encode(self, now: Instant) -> bytes:

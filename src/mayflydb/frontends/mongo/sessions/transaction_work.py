@@ -123,6 +123,9 @@ class _SnapshotTransaction:
     def __init__(self, now: Instant) -> None:
         self.now = now
 
+    shreds = False
+    """Answers of statements are stored by the writer's transactions alone."""
+
     def on(self, container: int) -> Steps[DecisionWorkspace]:
         # A generator without a step. The writer's transaction reads the container here; the snapshot needs no read.
         return _SnapshotWorkspace(container)
@@ -137,6 +140,9 @@ class _SnapshotWorkspace:
 
     def __init__(self, container: int) -> None:
         self._container = container
+
+    def seal(self) -> None:
+        """The commit seals what it writes."""
 
     def get(self, partition: bytes, key: bytes) -> Steps[Record | None]:
         found: Record | None = yield lambda work: work.snapshot.get(self._container, partition, key)

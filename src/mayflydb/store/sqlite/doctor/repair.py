@@ -16,7 +16,7 @@ from typing import Any
 import apsw
 
 from mayflydb.model.due import date_key
-from mayflydb.model.errors import Conflict
+from mayflydb.model.errors import Conflict, Unavailable
 from mayflydb.model.record import Kind
 from mayflydb.store.findings import Expected, Facts, Repaired, ReportProgress, Tally
 from mayflydb.store.interface import CatalogRow
@@ -33,9 +33,10 @@ from mayflydb.store.sqlite.connection import check_library, open_file
 from mayflydb.store.sqlite.directory import ADD, places_of
 from mayflydb.store.sqlite.doctor.contents import RECORD, index_counts, is_version, lost_ids, read_record
 from mayflydb.store.sqlite.doctor.examination import format_of
-from mayflydb.store.sqlite.doctor.source import ReadOnlyFile, row_at, rows_by_id, rows_from_both_ends
+from mayflydb.store.sqlite.doctor.source import UNREADABLE, ReadOnlyFile, row_at, rows_by_id, rows_from_both_ends
 from mayflydb.store.sqlite.page_checksums import VFS, load_checksums
-from mayflydb.store.sqlite.schema import FORMAT, TABLES
+from mayflydb.store.sqlite.schema import FORMAT, SEALING_FORMAT, TABLES
+from mayflydb.store.sqlite.sealing import KEYS
 
 BATCH = 5_000
 """Rows in one transaction."""
@@ -59,18 +60,31 @@ def repair(path: Path, to: Path, expected: Expected, report: ReportProgress) -> 
         Path(f"{unfinished}{end}").unlink(missing_ok=True)
     source = ReadOnlyFile(path)
     try:
-        format_of(source)
+        version = format_of(source)
         # SQLite would create it with the rights of the umask. It gives the log the mode of the file.
         os.close(os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         copy = _Copy(source, unfinished, expected, report)
         try:
+            keys = copy.copy_segments() if version >= SEALING_FORMAT else None
             repaired = copy.make(to)
         finally:
             copy.close()
     finally:
         source.close()
+    if keys is not None:
+        _copy_keys(Path(f"{path}-keys"), Path(f"{to}-keys"))
     unfinished.rename(to)
     return repaired
+
+
+def _copy_keys(keys: Path, to: Path) -> None:
+    """Copy the file of keys, if it lies beside the damaged file: the new file needs the same keys."""
+    if keys.exists():
+        descriptor = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with open(descriptor, "wb") as file:  # noqa: PTH123 -- a descriptor, made with its mode.
+            file.write(keys.read_bytes())
+            file.flush()
+            os.fsync(descriptor)
 
 
 class _Copy:
@@ -81,6 +95,9 @@ class _Copy:
         # Some rows have no checksum. They count as trusted if they can be read over this connection, from a verified page.
         self._strict = source.connect(verified=True)
         self._new = open_file(str(path), VFS if load_checksums() else None)
+        with self._new:
+            for statement in TABLES.split(";\n"):
+                self._new.execute(statement)
         self._expected = expected
         self._report = report
         self._tally = Tally()
@@ -94,11 +111,29 @@ class _Copy:
         self._strict.close()
         self._new.close()
 
+    def copy_segments(self) -> int | None:
+        """Copy the segments of sealed records, and the id of their keys; None: there are none.
+
+        Unavailable if they cannot be read: sealed values would be taken for plain ones.
+        """
+        meta = dict(rows_from_both_ends(self._old, "SELECT name, value FROM meta", "name"))
+        keys = meta.get(KEYS)
+        if keys is None and "commit_seq" in meta:
+            return None
+        try:
+            rows = self._strict.execute("SELECT * FROM sealing").fetchall()
+        except UNREADABLE as error:
+            raise Unavailable(f"the segments of sealed records cannot be read: {error}") from error
+        if keys is None and rows:
+            raise Unavailable("the id of the keys of sealed records cannot be read")
+        if keys is not None:
+            with self._new:
+                self._new.executemany("INSERT INTO sealing VALUES(?,?,?,?,?,?,?)", rows)
+                self._new.execute("INSERT INTO meta(name, value) VALUES(?, ?)", (KEYS, keys))
+        return keys
+
     def make(self, to: Path) -> Repaired:
         """Fill the new file."""
-        with self._new:
-            for statement in TABLES.split(";\n"):
-                self._new.execute(statement)
         self._copy_catalogue()
         self._copy_records()
         self._copy_entries()
