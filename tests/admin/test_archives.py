@@ -20,7 +20,7 @@ from admin.three_protocols import TARGETS, Site
 from mayflydb.admin import archive_writer
 from mayflydb.admin.archive_places import write_file
 from mayflydb.embedded import RunningServer, serve
-from mayflydb.engine import archive_ledger
+from mayflydb.engine.lifecycle import archive_ledger
 from served import START, Http, port_of
 
 

@@ -12,7 +12,7 @@ from azure.cosmos import PartitionKey
 from azure.cosmos.exceptions import CosmosResourceNotFoundError
 
 from mayflydb.embedded import RunningServer
-from mayflydb.engine.accesses import MOST_NOTES, Accesses
+from mayflydb.engine.lifecycle.accesses import MOST_NOTES, Accesses
 from mayflydb.model.errors import OutOfSpace
 from served import START, Http
 

@@ -11,7 +11,7 @@ from azure.cosmos.exceptions import CosmosHttpResponseError
 
 from admin.three_protocols import NOW, TARGETS, Site
 from mayflydb.embedded import serve
-from mayflydb.engine.undeletes import Undeletes
+from mayflydb.engine.lifecycle.undeletes import Undeletes
 from served import START, Http, port_of
 
 

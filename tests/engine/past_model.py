@@ -11,7 +11,7 @@ from mayflydb.engine.building import IndexRequest
 from mayflydb.engine.catalog import Definition, Index, Node
 from mayflydb.engine.commands import Command, Mode
 from mayflydb.engine.engine import Engine
-from mayflydb.engine.past_engine import engine_as_of
+from mayflydb.engine.lifecycle.past_engine import engine_as_of
 from mayflydb.engine.scans import Scope
 from mayflydb.engine.snapshot import Snapshot
 from mayflydb.expiry.rules import Rule, default_rule, index_rule

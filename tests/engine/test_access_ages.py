@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from engine.site import Site, create, delete, partition_of, replace, upsert
-from mayflydb.engine import access_ages
-from mayflydb.engine.access_ages import DENSE, MOST_OF_BATCH, SPACE, AccessAges
 from mayflydb.engine.catalog import Definition, Node
+from mayflydb.engine.lifecycle import access_ages
+from mayflydb.engine.lifecycle.access_ages import DENSE, MOST_OF_BATCH, SPACE, AccessAges
 from mayflydb.engine.open import open_engine
 from mayflydb.engine.scans import Batch, Scope
 from mayflydb.expiry.access_ages import LAST_WRITE, RUNGS, Observations, slot_ages

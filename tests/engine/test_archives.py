@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 from engine.site import Site, create, partition_of, upsert
-from mayflydb.engine import archive_backlog, archive_ledger
-from mayflydb.engine.archive_backlog import ArchiveBacklog, Batch, Home
 from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.commands import Command, Mode
 from mayflydb.engine.housekeeping import INTERVAL
+from mayflydb.engine.lifecycle import archive_backlog, archive_ledger
+from mayflydb.engine.lifecycle.archive_backlog import ArchiveBacklog, Batch, Home
 from mayflydb.expiry.rules import default_rule
 from mayflydb.expiry.sweep import PurgeRequest
 from mayflydb.model.errors import NotFound, OutOfSpace

@@ -15,8 +15,8 @@ from engine.site import Site, create, partition_of, upsert
 from mayflydb.clock import VirtualClock
 from mayflydb.engine.catalog import Definition
 from mayflydb.engine.commands import Command, Draft, Mode
-from mayflydb.engine.erasure_log import CONTAINER, LATEST, SEGMENT, SELF_TEST, SPACE, ErasureLog
 from mayflydb.engine.expiry_events import EventLimits, ExpiryEvents
+from mayflydb.engine.lifecycle.erasure_log import CONTAINER, LATEST, SEGMENT, SELF_TEST, SPACE, ErasureLog
 from mayflydb.engine.open import open_engine
 from mayflydb.engine.reads import row_at
 from mayflydb.engine.selftest import prove

@@ -8,7 +8,7 @@ import pytest
 from engine.site import Site, create, upsert
 from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.commands import Command, Draft, Mode
-from mayflydb.engine.guard import token_of
+from mayflydb.engine.lifecycle.guard import token_of
 from mayflydb.expiry.guard import ClockStep, GuardLimits, HeldPurge, find_step, suspect
 from mayflydb.expiry.lifecycle import Lifecycle
 from mayflydb.expiry.rules import Rule

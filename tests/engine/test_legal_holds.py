@@ -10,15 +10,15 @@ import msgspec
 import pytest
 
 from engine.site import Site, command, create, delete, draft, partition_of, replace, upsert
-from mayflydb.engine import hold_filters
 from mayflydb.engine.building import IndexRequest
 from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.commands import Command, Mode
 from mayflydb.engine.count_budget import Allowance, CountBudget
-from mayflydb.engine.hold_counts import Matching
-from mayflydb.engine.hold_filters import LARGEST, Matches
-from mayflydb.engine.hold_record import HoldLine
-from mayflydb.engine.preserved_versions import PreservedVersion
+from mayflydb.engine.lifecycle import hold_filters
+from mayflydb.engine.lifecycle.hold_counts import Matching
+from mayflydb.engine.lifecycle.hold_filters import LARGEST, Matches
+from mayflydb.engine.lifecycle.hold_record import HoldLine
+from mayflydb.engine.lifecycle.preserved_versions import PreservedVersion
 from mayflydb.engine.snapshot import Snapshot
 from mayflydb.expiry.legal_hold import MOST, RELEASED, LegalHold
 from mayflydb.expiry.rules import default_rule, index_rule

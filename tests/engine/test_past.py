@@ -11,12 +11,12 @@ import pytest
 
 from engine.past_model import RandomHistory, words_of
 from engine.site import Site, create, delete, keys_of, partition_of, upsert
-from mayflydb.engine import past_versions, pasts, retired_versions
 from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.commands import Draft
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.housekeeping import INTERVAL
-from mayflydb.engine.past_engine import engine_as_of
+from mayflydb.engine.lifecycle import past_versions, pasts, retired_versions
+from mayflydb.engine.lifecycle.past_engine import engine_as_of
 from mayflydb.engine.scans import Scope
 from mayflydb.expiry.past import MAX_CHANGES
 from mayflydb.expiry.rules import Rule, default_rule, index_rule

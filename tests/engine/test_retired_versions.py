@@ -11,7 +11,7 @@ from engine.site import Site, create, draft, partition_of, upsert
 from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.commands import Command, Mode
 from mayflydb.engine.housekeeping import INTERVAL
-from mayflydb.engine.retired_versions import RetiredVersion, decode_version, find_version
+from mayflydb.engine.lifecycle.retired_versions import RetiredVersion, decode_version, find_version
 from mayflydb.engine.snapshot import Snapshot
 from mayflydb.expiry.rules import Rule, column_rule, default_rule, index_rule
 from mayflydb.expiry.sweep import PurgeRequest

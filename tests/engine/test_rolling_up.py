@@ -14,7 +14,7 @@ from engine.site import RULES, Site, command, delete, draft, partition_of
 from mayflydb.engine.building import IndexRequest
 from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.commands import Command, Draft, Mode
-from mayflydb.engine.rolling_up import RollUpHeld
+from mayflydb.engine.lifecycle.rolling_up import RollUpHeld
 from mayflydb.engine.snapshot import Snapshot
 from mayflydb.engine.workspace import Workspace
 from mayflydb.expiry.lifecycle import HeldRollUp

@@ -13,7 +13,7 @@ from mayflydb.engine.catalog import Definition, Node, Run
 from mayflydb.engine.clock_mover import ClockMover, SweepMode
 from mayflydb.engine.commands import Command, Draft, Mode
 from mayflydb.engine.dates import with_slot
-from mayflydb.engine.guard import Pass
+from mayflydb.engine.lifecycle.guard import Pass
 from mayflydb.engine.runs import last_run, next_run
 from mayflydb.engine.scans import Scope
 from mayflydb.engine.snapshot import Snapshot

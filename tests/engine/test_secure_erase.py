@@ -13,10 +13,10 @@ from mayflydb.clock import VirtualClock
 from mayflydb.engine.catalog import Definition
 from mayflydb.engine.commands import Command, Draft, Mode
 from mayflydb.engine.engine import Engine
-from mayflydb.engine.erasure_log import ErasureLog
+from mayflydb.engine.lifecycle.erasure_log import ErasureLog
+from mayflydb.engine.lifecycle.scrubbing import PATIENCE, Scrubber
 from mayflydb.engine.open import open_engine
 from mayflydb.engine.scans import Scope
-from mayflydb.engine.scrubbing import PATIENCE, Scrubber
 from mayflydb.expiry.erasure_chain import Verifier
 from mayflydb.expiry.rules import Rule
 from mayflydb.expiry.sweep import PurgeRequest

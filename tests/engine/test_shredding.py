@@ -21,9 +21,9 @@ from mayflydb.clock import VirtualClock
 from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.commands import Command, Draft, Mode
 from mayflydb.engine.engine import Engine
+from mayflydb.engine.lifecycle.shredding import ShredState
 from mayflydb.engine.open import open_engine
 from mayflydb.engine.scans import Scope
-from mayflydb.engine.shredding import ShredState
 from mayflydb.expiry.lifecycle import Lifecycle, Shred
 from mayflydb.expiry.rules import Rule
 from mayflydb.expiry.sweep import PurgeRequest

@@ -13,7 +13,7 @@ from mayflydb.engine import reaper, sweeper
 from mayflydb.engine.billing import FEWEST, Billing
 from mayflydb.engine.catalog import Definition
 from mayflydb.engine.expiry_events import EventLimits
-from mayflydb.engine.guard import Pass
+from mayflydb.engine.lifecycle.guard import Pass
 from mayflydb.engine.purge_decision import NOTHING, purge_due
 from mayflydb.engine.sweep_progress import FRUITLESS_SWEEPS
 from mayflydb.expiry.rules import Rule

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from mayflydb.clock import VirtualClock
-from mayflydb.engine.archive_ledger import SPACE
 from mayflydb.engine.catalog import Definition
 from mayflydb.engine.commands import Command, Draft, Mode
+from mayflydb.engine.lifecycle.archive_ledger import SPACE
 from mayflydb.engine.open import open_engine
 from mayflydb.expiry.lifecycle import Lifecycle
 from mayflydb.expiry.rules import default_rule

@@ -7,9 +7,9 @@ from collections import Counter
 
 import msgspec
 
-from mayflydb.engine.archive_ledger import SPACE
 from mayflydb.engine.catalog import Definition
 from mayflydb.engine.commands import Command, Draft, Mode
+from mayflydb.engine.lifecycle.archive_ledger import SPACE
 from mayflydb.expiry.lifecycle import Lifecycle
 from mayflydb.expiry.sweep import PurgeRequest
 from mayflydb.model.instant import SECOND

@@ -8,7 +8,7 @@ import random
 import msgspec
 
 from mayflydb.engine.commands import Command, Draft, Mode
-from mayflydb.engine.past_engine import engine_as_of
+from mayflydb.engine.lifecycle.past_engine import engine_as_of
 from mayflydb.engine.scans import Scope
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import Instant

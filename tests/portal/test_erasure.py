@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from mayflydb.cli.main import mayfly
 from mayflydb.embedded import RunningServer, serve
-from mayflydb.engine.erasure_log import ErasureLog, Segment
+from mayflydb.engine.lifecycle.erasure_log import ErasureLog, Segment
 from mayflydb.portal import erasure
 from portal.browsing import WIDE, Lent, Watched, faults
 from portal.visitor import Visitor

@@ -15,7 +15,7 @@ from azure.cosmos import DatabaseProxy, PartitionKey
 from msgspec import UNSET, structs
 
 from mayflydb.embedded import RunningServer
-from mayflydb.engine.undeletes import Undeletes
+from mayflydb.engine.lifecycle.undeletes import Undeletes
 from mayflydb.expiry.lifecycle import Lifecycle
 from mayflydb.expiry.undelete import Undelete
 from mayflydb.model.errors import BadRequest

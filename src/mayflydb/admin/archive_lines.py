@@ -13,7 +13,7 @@ import msgspec
 from mayflydb.admin import formats
 from mayflydb.admin.archive_names import Format
 from mayflydb.admin.targets import ContainerTarget
-from mayflydb.engine.retired_versions import RetiredVersion
+from mayflydb.engine.lifecycle.retired_versions import RetiredVersion
 from mayflydb.model.errors import Unsupported
 from mayflydb.model.instant import FIRST_INSTANT, LAST_INSTANT, Instant
 

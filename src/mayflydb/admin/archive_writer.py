@@ -17,10 +17,10 @@ from mayflydb.admin.archive_places import ArchiveSites, File, write_file
 from mayflydb.admin.own_threads import run_apart
 from mayflydb.admin.targets import ContainerTarget, TargetResolver
 from mayflydb.clock import monotonic_us, wall_us
-from mayflydb.engine.archive_backlog import FILE_RECORDS, Backlog, Batch, Home
-from mayflydb.engine.archive_ledger import SPACE
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.engine import Engine
+from mayflydb.engine.lifecycle.archive_backlog import FILE_RECORDS, Backlog, Batch, Home
+from mayflydb.engine.lifecycle.archive_ledger import SPACE
 from mayflydb.engine.reaper import LEASE
 from mayflydb.model.errors import MayflyError, NotFound
 from mayflydb.model.instant import SECOND, Instant, to_datetime

@@ -14,10 +14,10 @@ from mayflydb.admin.archive_places import ArchiveSites, check_place
 from mayflydb.admin.archive_writer import Archive, ArchiveWriter, Written, archive_of
 from mayflydb.admin.lifecycle_requests import AddArchive
 from mayflydb.admin.targets import TargetResolver
-from mayflydb.engine.archive_backlog import Backlog, Home
-from mayflydb.engine.archive_ledger import SPACE
 from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.engine import Engine
+from mayflydb.engine.lifecycle.archive_backlog import Backlog, Home
+from mayflydb.engine.lifecycle.archive_ledger import SPACE
 from mayflydb.model.errors import Conflict
 
 MOST_ARCHIVES: Final = 50

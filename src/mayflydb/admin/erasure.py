@@ -7,7 +7,7 @@ from typing import Any
 from mayflydb.admin import formats
 from mayflydb.admin.targets import TargetResolver
 from mayflydb.engine.engine import Engine
-from mayflydb.engine.erasure_log import AT_ONCE
+from mayflydb.engine.lifecycle.erasure_log import AT_ONCE
 from mayflydb.expiry.erasure_chain import hash_key
 
 

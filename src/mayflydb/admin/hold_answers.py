@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from mayflydb.admin.answers import Answer, Count, Target, Time
-from mayflydb.engine.retired_versions import End
+from mayflydb.engine.lifecycle.retired_versions import End
 
 
 class HoldAnswer(Answer, frozen=True):

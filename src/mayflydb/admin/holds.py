@@ -10,9 +10,9 @@ from mayflydb.admin import formats
 from mayflydb.admin.hold_requests import AddHold, HoldRecordPage, PreservedPage, ReleaseHold
 from mayflydb.admin.targets import ContainerTarget, TargetResolver
 from mayflydb.engine.engine import Engine
-from mayflydb.engine.hold_counts import Matching
-from mayflydb.engine.hold_record import HoldLine
-from mayflydb.engine.preserved_versions import PreservedVersion
+from mayflydb.engine.lifecycle.hold_counts import Matching
+from mayflydb.engine.lifecycle.hold_record import HoldLine
+from mayflydb.engine.lifecycle.preserved_versions import PreservedVersion
 from mayflydb.expiry.legal_hold import LegalHold
 from mayflydb.model.errors import BadRequest, NotFound
 from mayflydb.model.instant import Instant

@@ -11,9 +11,9 @@ from msgspec import UNSET
 from mayflydb.admin import formats, lifecycle_requests
 from mayflydb.admin.roll_ups import RollUpSettings
 from mayflydb.admin.targets import ContainerTarget, TargetResolver
-from mayflydb.engine.cascades import DEEPEST
 from mayflydb.engine.engine import Engine
-from mayflydb.engine.guard import token_of
+from mayflydb.engine.lifecycle.cascades import DEEPEST
+from mayflydb.engine.lifecycle.guard import token_of
 from mayflydb.expiry.guard import HeldPurge, Reason
 from mayflydb.expiry.lifecycle import Cascade, Lifecycle
 from mayflydb.model.errors import BadRequest

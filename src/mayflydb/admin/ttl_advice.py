@@ -11,10 +11,10 @@ import msgspec
 
 from mayflydb.admin import formats
 from mayflydb.admin.targets import ContainerTarget, TargetResolver
-from mayflydb.engine.access_ages import LARGEST, MOST_NAMES
 from mayflydb.engine.count_budget import Allowance
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.expiry_counts import let_others_run
+from mayflydb.engine.lifecycle.access_ages import LARGEST, MOST_NAMES
 from mayflydb.engine.proposals import Change, Proposal
 from mayflydb.engine.record_samples import RecordSample
 from mayflydb.expiry.access_ages import LAST_WRITE, AgeCounts, Observations, field_ages, slot_ages

@@ -15,10 +15,10 @@ from typing import Any, TypeAlias
 import msgspec
 
 from mayflydb.engine.catalog import OWNER_MISSING, Index, Node, Nodes, State, next_number, row_of, with_several
+from mayflydb.engine.lifecycle.rolling_up import RollUps
 from mayflydb.engine.locks import Locked, Locks
 from mayflydb.engine.preparing import Pages, Prepared
 from mayflydb.engine.record_decisions import not_unique
-from mayflydb.engine.rolling_up import RollUps
 from mayflydb.engine.transactions import WriteTransaction
 from mayflydb.engine.workspace import repeated_indexes
 from mayflydb.evaluation.statement import HERE, Computing

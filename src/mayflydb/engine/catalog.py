@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from mayflydb.engine.hold_filters import HoldFilters
+from mayflydb.engine.lifecycle.hold_filters import HoldFilters
 from mayflydb.expiry.as_of import rules_as_of
 from mayflydb.expiry.guard import HeldPurge
 from mayflydb.expiry.legal_hold import LegalHold

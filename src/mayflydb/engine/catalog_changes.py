@@ -6,7 +6,7 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 from mayflydb.engine.catalog import ROOT, Definition, Node, Nodes, is_of_companions, row_of
-from mayflydb.engine.left_versions import leave_versions
+from mayflydb.engine.lifecycle.left_versions import leave_versions
 from mayflydb.engine.reads import Steps
 from mayflydb.model.errors import Held
 from mayflydb.model.hints import Hint

@@ -20,10 +20,10 @@ from mayflydb.engine.catalog import (
     with_rules_remembered,
 )
 from mayflydb.engine.catalog_changes import CatalogTransaction, below, check_not_held, drop_rows
+from mayflydb.engine.lifecycle.retired_versions import change_lifecycle
+from mayflydb.engine.lifecycle.segments import refuse_history
 from mayflydb.engine.ordered_histories import NoteOf, begin_history, build_note, is_ordered, keep_histories
 from mayflydb.engine.reads import Steps
-from mayflydb.engine.retired_versions import change_lifecycle
-from mayflydb.engine.segments import refuse_history
 from mayflydb.expiry.lifecycle import Lifecycle
 from mayflydb.expiry.rules import Rule, with_notice, without_stamps
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound

@@ -8,36 +8,36 @@ from typing import Any, Final, TypeVar
 
 from mayflydb.clock import monotonic_us
 from mayflydb.engine.access_log import AccessLog, Observer, Observers
-from mayflydb.engine.accesses import Accesses
-from mayflydb.engine.archive_backlog import ArchiveBacklog
 from mayflydb.engine.budgets import Budgets
 from mayflydb.engine.catalog import OWNER_MISSING, Node, Nodes
 from mayflydb.engine.commands import Command, Step, Written
 from mayflydb.engine.companions import Companions
 from mayflydb.engine.dates import DateIndexes
 from mayflydb.engine.definitions import Definitions
-from mayflydb.engine.erasure_log import ErasureLog
 from mayflydb.engine.expiry_counts import ExpiryCounts
 from mayflydb.engine.history import versions
 from mayflydb.engine.indexes import Indexes
-from mayflydb.engine.legal_holds import LegalHolds
+from mayflydb.engine.lifecycle.accesses import Accesses
+from mayflydb.engine.lifecycle.archive_backlog import ArchiveBacklog
+from mayflydb.engine.lifecycle.erasure_log import ErasureLog
+from mayflydb.engine.lifecycle.legal_holds import LegalHolds
+from mayflydb.engine.lifecycle.pasts import Pasts
+from mayflydb.engine.lifecycle.scrubbing import Scrubber
+from mayflydb.engine.lifecycle.undeletes import Undeletes
 from mayflydb.engine.locks import TAKEN, Locked, LockHolder, LockWaits
 from mayflydb.engine.meter import Meter
 from mayflydb.engine.monitor import Monitor
 from mayflydb.engine.ordered_histories import OrderedHistories
-from mayflydb.engine.pasts import Pasts
 from mayflydb.engine.read_set import ReadSet
 from mayflydb.engine.reads import Kept, Reads, keep_none, row_at
 from mayflydb.engine.reaper import Lease, Reaper
 from mayflydb.engine.request_counts import RequestCounts
 from mayflydb.engine.scans import SCAN_BATCH, Batch, Scope, scan
-from mayflydb.engine.scrubbing import Scrubber
 from mayflydb.engine.slow_log import SlowLog
 from mayflydb.engine.storage_sizes import StorageSizes
 from mayflydb.engine.timekeeper import MARK, OF_THE_HOST, Timekeeper
 from mayflydb.engine.traces import TraceLog
 from mayflydb.engine.transactions import Body, Decided, WriteTransaction, body_of
-from mayflydb.engine.undeletes import Undeletes
 from mayflydb.engine.upcoming import next_deadline
 from mayflydb.engine.workspace import Workspace
 from mayflydb.evaluation.evaluators import Evaluators

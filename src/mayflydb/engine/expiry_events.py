@@ -13,7 +13,7 @@ import msgspec
 
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.history import HistoryLost
-from mayflydb.engine.retired_versions import find_version
+from mayflydb.engine.lifecycle.retired_versions import find_version
 from mayflydb.engine.timekeeper import Timekeeper
 from mayflydb.model.instant import Instant, Span
 from mayflydb.model.record import Expiry, Record

@@ -9,8 +9,8 @@ import msgspec
 from mayflydb.engine.catalog import Nodes
 from mayflydb.engine.expiry_events import EventLimits, ExpiryEvents
 from mayflydb.engine.history import forget_old
+from mayflydb.engine.lifecycle.retired_versions import forget_retired
 from mayflydb.engine.ordered_histories import OrderedHistories, has_kept_history
-from mayflydb.engine.retired_versions import forget_retired
 from mayflydb.model.instant import MINUTE, Instant, Span
 from mayflydb.store.interface import ClearDropped, Count, Decision, DroppedContainers, LoadRow, Outcome, Store
 

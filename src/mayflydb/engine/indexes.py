@@ -25,9 +25,9 @@ from mayflydb.engine.building import (
     put_indexes,
 )
 from mayflydb.engine.catalog import Index, Node, Nodes, row_of
+from mayflydb.engine.lifecycle.rolling_up import RollUps
 from mayflydb.engine.locks import Locks
 from mayflydb.engine.reaper import Lease
-from mayflydb.engine.rolling_up import RollUps
 from mayflydb.evaluation.statement import HERE, Computing
 from mayflydb.expiry.deadline import visibility
 from mayflydb.model.errors import Conflict, MayflyError, NotFound, Unavailable

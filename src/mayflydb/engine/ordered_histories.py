@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from mayflydb.engine.catalog import NODE_MISSING, ROOT, Definition, Node, Nodes, row_of
-from mayflydb.engine.segments import refuse_history
+from mayflydb.engine.lifecycle.segments import refuse_history
 from mayflydb.model.errors import NotFound
 from mayflydb.model.instant import SECOND, Instant, Span
 from mayflydb.model.record import Kind, Version

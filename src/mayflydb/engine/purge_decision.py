@@ -7,13 +7,13 @@ from typing import Any, Final
 
 import msgspec
 
-from mayflydb.engine.archive_ledger import room_of
 from mayflydb.engine.catalog import Node, Nodes, row_of
 from mayflydb.engine.expiry_counts import path_place
+from mayflydb.engine.lifecycle.archive_ledger import room_of
+from mayflydb.engine.lifecycle.record_purge import ALONE, Surroundings, begin_purge, count_others, expire_each
+from mayflydb.engine.lifecycle.rolling_up import with_held
 from mayflydb.engine.locks import Spared
 from mayflydb.engine.ordered_histories import next_stamp
-from mayflydb.engine.record_purge import ALONE, Surroundings, begin_purge, count_others, expire_each
-from mayflydb.engine.rolling_up import with_held
 from mayflydb.engine.transactions import ExpirableRecords
 from mayflydb.engine.upcoming import schedule_of
 from mayflydb.engine.version_cache import VersionCache

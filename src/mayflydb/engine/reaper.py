@@ -15,17 +15,17 @@ from typing import Final, TypeAlias
 
 from mayflydb.engine.billing import Billing
 from mayflydb.engine.catalog import Nodes, Run
-from mayflydb.engine.erasure_log import ErasureLog
 from mayflydb.engine.expiry_events import ExpiryEvents
-from mayflydb.engine.guard import Guard
 from mayflydb.engine.housekeeping import DEFAULT_RETENTION, Housekeeping, Retention
+from mayflydb.engine.lifecycle.erasure_log import ErasureLog
+from mayflydb.engine.lifecycle.guard import Guard
+from mayflydb.engine.lifecycle.references import References
+from mayflydb.engine.lifecycle.rolling_up import RollUps
+from mayflydb.engine.lifecycle.shredding import Shredding
 from mayflydb.engine.locks import Locks
 from mayflydb.engine.monitor import Monitor
 from mayflydb.engine.ordered_histories import ChangeNotifier
-from mayflydb.engine.references import References
-from mayflydb.engine.rolling_up import RollUps
 from mayflydb.engine.runs import DEFAULT_PASS_SETTINGS, PassSettings
-from mayflydb.engine.shredding import Shredding
 from mayflydb.engine.surveyor import Surveyor
 from mayflydb.engine.sweeper import Sweeper
 from mayflydb.engine.timekeeper import Timekeeper

@@ -8,7 +8,7 @@ import contextlib
 from mayflydb.engine.catalog import Definition
 from mayflydb.engine.commands import Command, Draft, Mode
 from mayflydb.engine.engine import Engine
-from mayflydb.engine.erasure_log import SELF_TEST
+from mayflydb.engine.lifecycle.erasure_log import SELF_TEST
 from mayflydb.engine.purge_decision import purge_due
 from mayflydb.expiry.rules import Rule
 from mayflydb.expiry.sweep import PurgeRequest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from mayflydb.engine.guard import Pass
+from mayflydb.engine.lifecycle.guard import Pass
 from mayflydb.model.instant import Span
 
 FRUITLESS_SWEEPS: Final = 100

@@ -15,16 +15,16 @@ from functools import partial
 from typing import Final
 
 from mayflydb.engine.billing import Billing
-from mayflydb.engine.cascades import containers_below
 from mayflydb.engine.catalog import Nodes, Run
-from mayflydb.engine.guard import Guard, Pass
+from mayflydb.engine.lifecycle.cascades import containers_below
+from mayflydb.engine.lifecycle.guard import Guard, Pass
+from mayflydb.engine.lifecycle.record_purge import Surroundings
+from mayflydb.engine.lifecycle.references import References
+from mayflydb.engine.lifecycle.rolling_up import RollUpHeld, RollUps
 from mayflydb.engine.locks import Locked, Locks
 from mayflydb.engine.monitor import Monitor
 from mayflydb.engine.ordered_histories import ChangeNotifier
 from mayflydb.engine.purge_decision import SweepReply, purge_due
-from mayflydb.engine.record_purge import Surroundings
-from mayflydb.engine.references import References
-from mayflydb.engine.rolling_up import RollUpHeld, RollUps
 from mayflydb.engine.runs import PassSettings, Runs
 from mayflydb.engine.surveyor import Surveyor
 from mayflydb.engine.sweep_progress import SweepProgress

@@ -6,9 +6,9 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
-from mayflydb.engine.access_ages import AccessAges, WriteTally
 from mayflydb.engine.catalog import OWNER_MISSING, Node, Nodes
 from mayflydb.engine.commands import Command, Written
+from mayflydb.engine.lifecycle.access_ages import AccessAges, WriteTally
 from mayflydb.engine.locks import LockHolder, Locks
 from mayflydb.engine.version_cache import Replaced
 from mayflydb.engine.workspace import Workspace

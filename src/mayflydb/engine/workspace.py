@@ -8,14 +8,15 @@ from typing import Any
 
 import msgspec
 
-from mayflydb.engine.access_ages import WriteTally
-from mayflydb.engine.archive_ledger import check_room
 from mayflydb.engine.catalog import Index, Node, row_of, with_several
 from mayflydb.engine.commands import Command, Draft, Mode, Written
-from mayflydb.engine.hold_filters import NO_MATCHES, HoldFilters, Matches
+from mayflydb.engine.lifecycle.access_ages import WriteTally
+from mayflydb.engine.lifecycle.archive_ledger import check_room
+from mayflydb.engine.lifecycle.hold_filters import NO_MATCHES, HoldFilters, Matches
+from mayflydb.engine.lifecycle.preserved_versions import Keeper
+from mayflydb.engine.lifecycle.retired_versions import End, RetiredVersion
 from mayflydb.engine.locks import Locked, LockHolder, Locks
 from mayflydb.engine.ordered_histories import next_stamp
-from mayflydb.engine.preserved_versions import Keeper
 from mayflydb.engine.reads import Steps
 from mayflydb.engine.record_decisions import (
     build_record,
@@ -28,7 +29,6 @@ from mayflydb.engine.record_decisions import (
     resolve_draft,
     split_holders,
 )
-from mayflydb.engine.retired_versions import End, RetiredVersion
 from mayflydb.engine.version_cache import Replaced
 from mayflydb.expiry.deadline import visible_at
 from mayflydb.expiry.lifecycle import Shred, segment_number

@@ -16,9 +16,9 @@ from mayflydb.engine.budgets import Budgets
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.expiry_events import EventLimits
 from mayflydb.engine.housekeeping import Retention
+from mayflydb.engine.lifecycle.scrubbing import Scrubber
 from mayflydb.engine.open import open_engine
 from mayflydb.engine.runs import PassSettings
-from mayflydb.engine.scrubbing import Scrubber
 from mayflydb.engine.selftest import prove
 from mayflydb.engine.slow_log import SlowLog
 from mayflydb.engine.storage_sizes import StorageSizes

@@ -10,9 +10,9 @@ from mayflydb.announcement import StartFailed
 from mayflydb.clock import boot_id, boot_us, wall_us
 from mayflydb.config.settings import StorageSettings
 from mayflydb.engine.catalog import node_of
+from mayflydb.engine.lifecycle.scrubbing import Scrub
 from mayflydb.engine.reads import Kept, keep_none
 from mayflydb.engine.reaper import Lease
-from mayflydb.engine.scrubbing import Scrub
 from mayflydb.engine.storage_sizes import ReadSizes
 from mayflydb.engine.timekeeper import MARK
 from mayflydb.model.errors import MayflyError

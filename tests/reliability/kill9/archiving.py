@@ -9,7 +9,7 @@ from azure.cosmos import PartitionKey
 
 from mayflydb.admin import archive_writer
 from mayflydb.embedded import serve
-from mayflydb.engine import archive_backlog
+from mayflydb.engine.lifecycle import archive_backlog
 
 TARGET = "cosmos:shop/sessions"
 

@@ -18,12 +18,12 @@ from typing import Any
 
 from mayflydb.clock import VirtualClock
 from mayflydb.engine.building import IndexRequest, entry
-from mayflydb.engine.cascades import ChildRemoval
 from mayflydb.engine.catalog import Definition, Index, Node
 from mayflydb.engine.commands import Command, Draft, Mode
 from mayflydb.engine.engine import Engine
+from mayflydb.engine.lifecycle.cascades import ChildRemoval
+from mayflydb.engine.lifecycle.references import Children, range_of
 from mayflydb.engine.open import open_engine
-from mayflydb.engine.references import Children, range_of
 from mayflydb.expiry.lifecycle import Cascade, Lifecycle
 from mayflydb.expiry.rules import Rule
 from mayflydb.expiry.sweep import Limits, PurgeRequest

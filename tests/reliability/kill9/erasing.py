@@ -9,9 +9,9 @@ from os import urandom
 from mayflydb.clock import VirtualClock
 from mayflydb.engine.catalog import Definition
 from mayflydb.engine.commands import Command, Draft, Mode
-from mayflydb.engine.erasure_log import ErasureLog
+from mayflydb.engine.lifecycle.erasure_log import ErasureLog
+from mayflydb.engine.lifecycle.scrubbing import Scrubber
 from mayflydb.engine.open import open_engine
-from mayflydb.engine.scrubbing import Scrubber
 from mayflydb.expiry.rules import Rule
 from mayflydb.expiry.sweep import PurgeRequest
 from mayflydb.model.instant import SECOND

@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 from mayflydb.embedded import serve
-from mayflydb.engine.erasure_log import SELF_TEST
+from mayflydb.engine.lifecycle.erasure_log import SELF_TEST
 from mayflydb.store.interface import Expiries
 from mayflydb.store.sqlite.store import SqliteStore
 from reliability.kill9 import archiving

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 from mayflydb.clock import VirtualClock
+from mayflydb.engine.lifecycle.scrubbing import Scrubber
 from mayflydb.engine.open import open_engine
-from mayflydb.engine.scrubbing import Scrubber
 from mayflydb.expiry.erasure_chain import Verifier
 from mayflydb.expiry.sweep import PurgeRequest
 from mayflydb.store.interface import Expiries

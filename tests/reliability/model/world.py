@@ -14,7 +14,7 @@ from mayflydb.engine.commands import Command, Draft, Mode, Written
 from mayflydb.engine.count_budget import CountBudget
 from mayflydb.engine.engine import BatchRefused, Engine
 from mayflydb.engine.expiry_counts import ExpiryCounts
-from mayflydb.engine.guard import Pass
+from mayflydb.engine.lifecycle.guard import Pass
 from mayflydb.engine.open import open_engine
 from mayflydb.engine.previews import Preview
 from mayflydb.engine.scans import Scope

@@ -17,7 +17,7 @@ from mayflydb.engine.catalog import Node
 from mayflydb.engine.commands import Command, Draft
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.expiry_counts import ExpiryCounts
-from mayflydb.engine.guard import Pass
+from mayflydb.engine.lifecycle.guard import Pass
 from mayflydb.engine.locks import Locks
 from mayflydb.engine.purge_decision import SweepReply, purge_due
 from mayflydb.engine.record_decisions import TAKEN, expiry_event, resolve_draft

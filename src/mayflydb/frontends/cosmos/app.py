@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from mayflydb.clock import wall_us
 from mayflydb.engine.access_log import EndedRequest, Observer
 from mayflydb.engine.engine import Engine
-from mayflydb.engine.past_engine import engine_as_of
+from mayflydb.engine.lifecycle.past_engine import engine_as_of
 from mayflydb.engine.slow_log import SlowLog
 from mayflydb.evaluation.stops import EvaluationStopped, TooManyEvaluations
 from mayflydb.expiry.as_of import is_past, parse_as_of

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mayflydb.engine.catalog import Index, Node
-from mayflydb.engine.references import Children, CompletesIndexes, range_of
+from mayflydb.engine.lifecycle.references import Children, CompletesIndexes, range_of
 from mayflydb.frontends.cosmos.access import MAX_BUILT_INDEXES
 from mayflydb.frontends.cosmos.indexing import index_filter
 from mayflydb.frontends.cosmos.partition_key import parse_property_path

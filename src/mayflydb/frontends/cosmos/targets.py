@@ -9,8 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from mayflydb.engine.catalog import Node
+from mayflydb.engine.lifecycle.rolling_up import RollUpPlan
 from mayflydb.engine.proposals import Anchors, Change, Proposal
-from mayflydb.engine.rolling_up import RollUpPlan
 from mayflydb.expiry.deadline import deadline, has_passed
 from mayflydb.expiry.roll_up import RollUp
 from mayflydb.expiry.rules import Cause

@@ -11,7 +11,7 @@ from typing import Final
 from bson import DatetimeMS
 
 from mayflydb.engine.catalog import Node, node_as_of
-from mayflydb.engine.past_engine import engine_as_of
+from mayflydb.engine.lifecycle.past_engine import engine_as_of
 from mayflydb.expiry.as_of import check_as_of, is_past
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import Collection, Collections

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mayflydb.engine.catalog import Index, Node
-from mayflydb.engine.references import Children, CompletesIndexes, range_of
+from mayflydb.engine.lifecycle.references import Children, CompletesIndexes, range_of
 from mayflydb.frontends.mongo.collections import parse_index
 from mayflydb.model.errors import Conflict
 from mayflydb.model.record import Record

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from mayflydb.clock import Stopwatch, monotonic_us
 from mayflydb.engine.engine import Engine
-from mayflydb.engine.past_engine import engine_as_of
+from mayflydb.engine.lifecycle.past_engine import engine_as_of
 from mayflydb.engine.snapshot import Snapshot
 from mayflydb.evaluation.statement import Statement
 from mayflydb.frontends.ydb.calls import GrpcCall

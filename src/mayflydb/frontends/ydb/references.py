@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mayflydb.engine.catalog import Index, Node
-from mayflydb.engine.references import Children, CompletesIndexes, range_of
+from mayflydb.engine.lifecycle.references import Children, CompletesIndexes, range_of
 from mayflydb.frontends.ydb.rows import MAX_LAYOUTS, PREFIX_BYTES, RowLayout
 from mayflydb.frontends.ydb.schemes.views import table_view
 from mayflydb.frontends.ydb.tables import is_primary

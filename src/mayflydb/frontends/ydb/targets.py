@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from mayflydb.engine.catalog import Node
+from mayflydb.engine.lifecycle.references import References
+from mayflydb.engine.lifecycle.rolling_up import RollUpPlan
 from mayflydb.engine.proposals import Anchors, Change, Proposal
-from mayflydb.engine.references import References
-from mayflydb.engine.rolling_up import RollUpPlan
 from mayflydb.expiry.roll_up import RollUp
 from mayflydb.expiry.rules import Cause
 from mayflydb.model.errors import BadRequest, Unsupported

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
-from mayflydb.engine.erasure_log import ErasureLog
+from mayflydb.engine.lifecycle.erasure_log import ErasureLog
 from mayflydb.engine.ordered_histories import ChangeNotifier
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import SECOND, Span

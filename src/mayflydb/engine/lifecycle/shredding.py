@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from mayflydb.engine.catalog import Node, Nodes
-from mayflydb.engine.erasure_log import ErasureLog
+from mayflydb.engine.lifecycle.erasure_log import ErasureLog
 from mayflydb.engine.timekeeper import Timekeeper
 from mayflydb.expiry.lifecycle import segment_number
 from mayflydb.model.errors import MayflyError, Unsupported

@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable, Generator, Sequence
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
-from mayflydb.engine.access_ages import AccessAges
 from mayflydb.engine.catalog import Node
+from mayflydb.engine.lifecycle.access_ages import AccessAges
 from mayflydb.engine.timekeeper import Timekeeper
 from mayflydb.engine.transactions import Body, WriteTransaction
 from mayflydb.expiry.sliding import needs_touch

@@ -16,8 +16,8 @@ import msgspec
 from mayflydb.engine.building import KeysOf
 from mayflydb.engine.catalog import Node, Nodes, node_as_of_past, row_of
 from mayflydb.engine.index_overlay import EntryPosition, Found, entry_keys, merge
-from mayflydb.engine.past_versions import KeysOfRecord, PastVersions
-from mayflydb.engine.pasts import Pasts
+from mayflydb.engine.lifecycle.past_versions import KeysOfRecord, PastVersions
+from mayflydb.engine.lifecycle.pasts import Pasts
 from mayflydb.model.errors import OwnerNotFound, Unsupported
 from mayflydb.model.instant import Instant
 from mayflydb.model.order import KeyRange, Order, Position

@@ -10,7 +10,7 @@ import msgspec
 
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.count_budget import Allowance
-from mayflydb.engine.hold_filters import ContainerFilters, HoldLanguage
+from mayflydb.engine.lifecycle.hold_filters import ContainerFilters, HoldLanguage
 from mayflydb.engine.record_samples import draw_sample
 from mayflydb.expiry.legal_hold import LegalHold
 from mayflydb.model.order import Order, Position

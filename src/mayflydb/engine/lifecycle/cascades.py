@@ -10,9 +10,9 @@ from collections import defaultdict
 from collections.abc import Callable, Generator, Mapping, Sequence, Set
 from typing import Any, Final
 
-from mayflydb.engine.archive_ledger import room_of
 from mayflydb.engine.catalog import Node, Nodes
-from mayflydb.engine.references import References
+from mayflydb.engine.lifecycle.archive_ledger import room_of
+from mayflydb.engine.lifecycle.references import References
 from mayflydb.engine.transactions import WriteTransaction
 from mayflydb.expiry.lifecycle import Cascade
 from mayflydb.model.instant import Instant

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 from typing import Final, Literal
 
 from mayflydb.engine.catalog import Node
-from mayflydb.engine.past_versions import PastVersions
+from mayflydb.engine.lifecycle.past_versions import PastVersions
+from mayflydb.engine.lifecycle.retired_versions import RetiredVersion, decode_version
 from mayflydb.engine.reads import settled_lsn
-from mayflydb.engine.retired_versions import RetiredVersion, decode_version
 from mayflydb.expiry.past import find_first_known
 from mayflydb.model.errors import BadRequest
 from mayflydb.model.instant import Instant, to_rfc3339

@@ -15,12 +15,12 @@ import msgspec
 from mayflydb.engine.catalog import NODE_MISSING, Node, Nodes, catalogue
 from mayflydb.engine.catalog_changes import open_container, refuse_removal
 from mayflydb.engine.count_budget import Allowance
-from mayflydb.engine.hold_counts import Matching, count_matching
-from mayflydb.engine.hold_filters import HoldLanguage
-from mayflydb.engine.hold_record import HoldLine, add_line, find_container, open_record, read_lines, take_name
-from mayflydb.engine.hold_releases import HoldReleases, Now, find_hold, put_holds
-from mayflydb.engine.preserved_versions import SPACE, PreservedVersion, decode_hold_version, page_of
-from mayflydb.engine.segments import check_shredding
+from mayflydb.engine.lifecycle.hold_counts import Matching, count_matching
+from mayflydb.engine.lifecycle.hold_filters import HoldLanguage
+from mayflydb.engine.lifecycle.hold_record import HoldLine, add_line, find_container, open_record, read_lines, take_name
+from mayflydb.engine.lifecycle.hold_releases import HoldReleases, Now, find_hold, put_holds
+from mayflydb.engine.lifecycle.preserved_versions import SPACE, PreservedVersion, decode_hold_version, page_of
+from mayflydb.engine.lifecycle.segments import check_shredding
 from mayflydb.expiry.legal_hold import MOST, LegalHold
 from mayflydb.model.errors import Conflict, NotFound
 from mayflydb.model.instant import Instant

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import msgspec
 
-from mayflydb.engine.cascades import ChildRemoval
 from mayflydb.engine.catalog import Node, Nodes
-from mayflydb.engine.references import References
-from mayflydb.engine.rolling_up import RollUps
+from mayflydb.engine.lifecycle.cascades import ChildRemoval
+from mayflydb.engine.lifecycle.references import References
+from mayflydb.engine.lifecycle.rolling_up import RollUps
 from mayflydb.engine.transactions import WriteTransaction
 from mayflydb.expiry.deadline import earliest_expiry
 from mayflydb.expiry.ranges import DueRange

@@ -12,12 +12,12 @@ from typing import Final
 
 import msgspec
 
-from mayflydb.engine import archive_ledger
-from mayflydb.engine.archive_ledger import ArchiveProgress, encode_progress, key_of, read_progress
 from mayflydb.engine.catalog import ROOT, Node, Nodes
 from mayflydb.engine.commands import Command, Draft, Mode
-from mayflydb.engine.left_versions import read_left
-from mayflydb.engine.retired_versions import SPACE, RetiredVersion, decode_version, forget_versions
+from mayflydb.engine.lifecycle import archive_ledger
+from mayflydb.engine.lifecycle.archive_ledger import ArchiveProgress, encode_progress, key_of, read_progress
+from mayflydb.engine.lifecycle.left_versions import read_left
+from mayflydb.engine.lifecycle.retired_versions import SPACE, RetiredVersion, decode_version, forget_versions
 from mayflydb.engine.timekeeper import Timekeeper
 from mayflydb.engine.workspace import Workspace
 from mayflydb.model.order import Order, Position

@@ -13,10 +13,10 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from mayflydb.engine.archive_ledger import find_archive, key_of, read_progress
 from mayflydb.engine.catalog import NODE_MISSING, ROOT, Definition, Node, Nodes, row_of, with_rules_remembered
 from mayflydb.engine.catalog_changes import open_container
-from mayflydb.engine.segments import check_shredding, switch
+from mayflydb.engine.lifecycle.archive_ledger import find_archive, key_of, read_progress
+from mayflydb.engine.lifecycle.segments import check_shredding, switch
 from mayflydb.expiry.lifecycle import Lifecycle
 from mayflydb.expiry.past import Past, find_first_known
 from mayflydb.model.due import DuePath

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Final
 
 from mayflydb.engine.index_overlay import IndexOverlay
-from mayflydb.engine.retired_versions import ENDS, RetiredVersion, decode_version
+from mayflydb.engine.lifecycle.retired_versions import ENDS, RetiredVersion, decode_version
 from mayflydb.model.due import DATE_LIMIT
 from mayflydb.model.errors import BadRequest
 from mayflydb.model.instant import Instant, to_rfc3339

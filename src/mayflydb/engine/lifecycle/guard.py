@@ -27,7 +27,7 @@ from mayflydb.model.errors import Conflict, NotFound
 from mayflydb.model.instant import DAY, MINUTE, Instant, Span
 from mayflydb.store.interface import Count, CountDue, Decision, Due, LoadRow, Outcome, PutRow, Store, ask
 
-log = logging.getLogger("mayflydb.engine.guard")
+log = logging.getLogger("mayflydb.engine.lifecycle.guard")
 
 PAGE: Final = 128
 

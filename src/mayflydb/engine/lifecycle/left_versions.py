@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from mayflydb.engine.archive_ledger import count_waiting
 from mayflydb.engine.catalog import ROOT, Node, Nodes, row_of
+from mayflydb.engine.lifecycle.archive_ledger import count_waiting
 from mayflydb.engine.reads import Steps
 from mayflydb.store.interface import CatalogRow, LoadRow, PutRow, ask
 

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import msgspec
 
-from mayflydb.engine.archive_ledger import key_of
 from mayflydb.engine.catalog import Node
-from mayflydb.engine.hold_filters import NO_MATCHES, ContainerFilters, HoldFilters, Matches
-from mayflydb.engine.retired_versions import (
+from mayflydb.engine.lifecycle.archive_ledger import key_of
+from mayflydb.engine.lifecycle.hold_filters import NO_MATCHES, ContainerFilters, HoldFilters, Matches
+from mayflydb.engine.lifecycle.retired_versions import (
     Bequest,
     RetiredVersion,
     decode_version,

@@ -16,8 +16,8 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from mayflydb.engine.catalog import Node, Nodes, catalogue, row_of
-from mayflydb.engine.hold_record import free_name, open_record
-from mayflydb.engine.preserved_versions import decode_hold_version, page_of, remove_preserved
+from mayflydb.engine.lifecycle.hold_record import free_name, open_record
+from mayflydb.engine.lifecycle.preserved_versions import decode_hold_version, page_of, remove_preserved
 from mayflydb.expiry.legal_hold import MOST, LegalHold
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import Instant

@@ -8,7 +8,7 @@ from mayflydb.engine.catalog import Node, Nodes
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.expiry_counts import ExpiryCounts
 from mayflydb.engine.indexes import Indexes
-from mayflydb.engine.past import KeysFor, PastStore
+from mayflydb.engine.lifecycle.past import KeysFor, PastStore
 from mayflydb.engine.reads import keep_none
 from mayflydb.engine.version_cache import VersionCache
 from mayflydb.model.instant import Instant
