@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from mayflydb.expiry.rules import CASCADE
 from mayflydb.model.due import DuePath
 from mayflydb.model.errors import OwnerNotFound
 from mayflydb.model.order import FIRST_ORDERED, LONGEST_ORDERED, Identity, Order
@@ -403,6 +404,9 @@ class Changes:
             assert event.lsn > event.version, f"{change}"
             return
         assert (event.partition, event.key, event.version) == (record.partition, record.key, record.lsn), f"{change}"
+        if event.cause == CASCADE:
+            # It left with another record, whose deadline the event has.
+            return
         assert event.anchor in (record.anchor, *(date for _, date in record.dates)), f"{change}"
         assert event.override == record.override, f"{change}"
         assert event.lsn > record.lsn, f"{change}"
