@@ -6,3 +6,4 @@ out=$(cd "$(dirname "$0")/.." && pwd)/src/mayflydb/frontends/ydb/descriptors/api
 cd "$1"
 services=(ydb_{auth,cms,coordination,discovery,export,import,monitoring,operation,query,rate_limiter,scheme,scripting,table,topic}_v1.proto)
 python -m grpc_tools.protoc -I. --include_imports --descriptor_set_out="$out" "${services[@]}"
+gzip -n9 -f "$out"

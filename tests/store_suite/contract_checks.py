@@ -399,7 +399,8 @@ class Changes:
         if event is None:
             return
         if event.container != change.container:
-            # The record stands for a version that left the other container.
+            # The record stands for a version that left the other container: its key is the number at which it did.
+            assert (event.partition, len(record.key)) == (record.partition, 8), f"{change}"
             yield interface.LoadRow(event.container)
             assert event.lsn > event.version, f"{change}"
             return

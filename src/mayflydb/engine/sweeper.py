@@ -163,7 +163,7 @@ class Sweeper:
             self._monitor.count_rounds(max(0, max(progress.rounds.values(), default=1) - 1))
             if request.within_budget:
                 self.shortage = min(progress.waits.values(), default=None)
-            progress.done += self._children
+            progress.done.update(self._children)
             self._note_purges(progress.done, progress.began)
             return progress.done
 

@@ -141,14 +141,14 @@ SETTINGS: Final[Sequence[Setting]] = (
         "Last images",
         "The version of a record that expires is kept for this time after its purge, for readers of its event: webhooks and the"
         " stream have it as `image`.",
-        "Keep for",
+        "Keep images for",
         "events have no image",
     ),
     duration(
         "history",
         "Earlier states",
         "Every version is kept for this time after its end, so that the container can be read as of an earlier instant.",
-        "Keep for",
+        "Keep versions for",
         "no earlier state can be read",
     ),
     Setting(

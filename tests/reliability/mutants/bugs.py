@@ -301,7 +301,7 @@ def history_in_its_own_transaction() -> Iterator[None]:
 def no_event_for_the_overwritten() -> Iterator[None]:
     """A write over a dead record leaves no event."""
 
-    def purge_hidden(self: Workspace, dead: Record) -> Any:
+    def purge_hidden(self: Workspace, dead: Record, is_succeeded: bool = False) -> Any:
         lsn, _ = yield from ask(Allocate(self._container, seq=False))
         yield from self._remove(dead, lsn)
 

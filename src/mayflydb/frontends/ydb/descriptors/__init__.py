@@ -2,13 +2,14 @@
 
 In the default pool they would collide with those of the vendor's client.
 
-`api.desc` is the FileDescriptorSet of https://github.com/ydb-platform/ydb-api-protos (commit 47ddff5, Apache License
+`api.desc.gz` is the compressed FileDescriptorSet of https://github.com/ydb-platform/ydb-api-protos (commit 47ddff5, Apache License
 2.0, Copyright 2021 YANDEX LLC and contributors), as `protoc --include_imports --descriptor_set_out` writes it.
 `tools/ydb-descriptors.sh` builds it again.
 """
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
@@ -23,7 +24,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 def pool() -> DescriptorPool:
     """Return the pool with all files of the set, loaded once."""
     loaded = DescriptorPool()
-    for each in _files(files(__name__).joinpath("api.desc").read_bytes()):
+    for each in _files(gzip.decompress(files(__name__).joinpath("api.desc.gz").read_bytes())):
         loaded.AddSerializedFile(each)
     return loaded
 
