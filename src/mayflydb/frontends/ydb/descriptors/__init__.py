@@ -2,8 +2,8 @@
 
 In the default pool they would collide with those of the vendor's client.
 
-`api.desc.gz` is the compressed FileDescriptorSet of https://github.com/ydb-platform/ydb-api-protos (commit 47ddff5, Apache License
-2.0, Copyright 2021 YANDEX LLC and contributors), as `protoc --include_imports --descriptor_set_out` writes it.
+`api.desc.gz` is the compressed FileDescriptorSet of https://github.com/ydb-platform/ydb-api-protos (commit 47ddff5,
+Apache License 2.0, Copyright 2021 YANDEX LLC and contributors), as `protoc --include_imports --descriptor_set_out` writes it.
 `tools/ydb-descriptors.sh` builds it again.
 """
 
