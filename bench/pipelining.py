@@ -82,3 +82,11 @@ def overhead(name: str, rounds: tuple[list[float], list[float]], most: float, wh
     used = microseconds(*(median(each) for each in rounds))
     found = at_most(name, value, "%", most, f"{what}; {spread}", used)
     return Figure(name, f"{value:+.1f} %", found.target, found.met, found.how, value, used)
+
+
+def multiple(name: str, rounds: tuple[list[float], list[float]], what: str) -> Figure:
+    """How many times as much one side costs as the other, in microseconds, by the median of the rounds' ratios."""
+    ratios = share_of(rounds)
+    value = median(ratios)
+    how = f"{what}; {len(ratios)} rounds {min(ratios):.2f}-{max(ratios):.2f}"
+    return Figure(name, f"{value:.2f} x", "", None, how, value, microseconds(*(median(each) for each in rounds)))

@@ -1,7 +1,7 @@
 """A server whose steps are counted: prints a ready document, and for each line of input the steps of the event loop's thread
 since the last one.
 
-python stepping.py PATH
+python stepping.py PATH [SETTING=NUMBER...]
 
 A step is one instruction of Python's own machine. The count is the same at each run and on each machine, up to what a server does
 at its own times; the work of libraries in C is no part of it. The first line begins the count.
@@ -46,9 +46,10 @@ class Steps:
         return taken
 
 
-async def serve(path: str) -> None:
+async def serve(path: str, settings: list[str]) -> None:
     """Until the input ends."""
-    given = {"port": 0, "host": "127.0.0.1", "mongo_port": -1, "ydb_port": -1, "preload": True}
+    given: dict[str, Any] = {"port": 0, "host": "127.0.0.1", "mongo_port": -1, "ydb_port": -1, "preload": True}
+    given |= {name: int(number) for name, _, number in (each.partition("=") for each in settings)}
     server = Server(settings_from(path, False, given), os.environ)
     announcement = await server.start()
     gc.collect()
@@ -65,4 +66,4 @@ async def serve(path: str) -> None:
 
 if __name__ == "__main__":
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(serve(sys.argv[1]))
+        runner.run(serve(sys.argv[1], sys.argv[2:]))

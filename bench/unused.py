@@ -1,5 +1,6 @@
 """The features before and after death while none of them is used, against the commit that BENCH_BASE names.
 
+Accesses are sampled by default, for the advice on a TTL; here they are not. The part `advice` has what that costs.
 The other version is taken out of the repository and started beside this one, on the same Python and the same libraries.
 """
 
@@ -58,8 +59,8 @@ def _steps(place: Path, source: Path, base: str) -> Iterator[Figure]:
     """Count what Python itself does: the same at each run, however busy the machine is."""
     stepping = Path(__file__).with_name("stepping.py")
     found: list[dict[str, float]] = []
-    for number, packages in enumerate((None, source)):
-        with script(stepping, str(place / f"steps{number}.db"), source=packages) as server:
+    for number, (packages, settings) in enumerate(((None, ("sample_accesses=0",)), (source, ()))):
+        with script(stepping, str(place / f"steps{number}.db"), *settings, source=packages) as server:
             _prepare(server)
             found.append({name: _count(server, requests(server.port)) for name, (requests, _) in KINDS.items()})
     for name in KINDS:
@@ -89,7 +90,7 @@ def _requests(place: Path, source: Path, base: str) -> Iterator[Figure]:
     found: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in KINDS}
     for start in range(STARTS):
         with (
-            mayfly(str(place / f"ours{start}.db")) as ours,
+            mayfly("--sample-accesses", "0", str(place / f"ours{start}.db")) as ours,
             mayfly(str(place / f"base{start}.db"), source=source) as theirs,
         ):
             for server in (ours, theirs):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -125,3 +126,24 @@ def test_the_pages_have_a_place_for_every_part_and_each_part_a_place(monkeypatch
     assert before_and_after.count("<!-- end of ") == 2 * len(LIFECYCLE)
     for plot in ("performance-growth.svg", "performance-purge.svg"):
         assert f"]({plot})" in performance
+
+
+def test_the_eight_features_stand_in_order_each_with_figures_and_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [str(BENCH), *sys.path])
+    import page
+    from lifecycle import LIFECYCLE
+
+    text = page.PAGES[1].read_text(encoding="utf-8")
+    rows = [re.split(r" \| ", line.strip("| ")) for line in text.splitlines() if re.match(r"\| \d(\.\d)? \|", line)]
+    numbers = [row[0] for row in rows]
+    assert numbers == sorted(set(numbers)) and {number[0] for number in numbers} == set("12345678")
+    assert {len(row) for row in rows} == {8}, "an empty cell, or one too many"
+    # Another place tells what all of them cost where none is used.
+    shown = [re.findall("<!-- ([a-z-]+) in short -->", row[6]) for row in rows]
+    assert sorted(name for names in shown for name in names) == sorted(LIFECYCLE.keys() - {"unused"})
+    assert {len(names) for names in shown} == {1}
+    root = BENCH.parent
+    for row in rows:
+        pages, tests = re.findall(r"\]\(([a-z-]+\.md)", row[1]), re.findall("`(tests/[^`]+)`", row[7])
+        assert pages and tests, row[1]
+        assert [path for path in [*(f"docs/{each}" for each in pages), *tests] if not (root / path).exists()] == []
