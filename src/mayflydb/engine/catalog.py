@@ -16,7 +16,7 @@ from mayflydb.engine.lifecycle.hold_filters import HoldFilters
 from mayflydb.expiry.as_of import rules_as_of
 from mayflydb.expiry.guard import HeldPurge
 from mayflydb.expiry.legal_hold import LegalHold
-from mayflydb.expiry.lifecycle import HeldRollUp, Lifecycle
+from mayflydb.expiry.lifecycle import NO_LIFECYCLE, HeldRollUp, Lifecycle
 from mayflydb.expiry.passes import Schedule
 from mayflydb.expiry.past import Past, remember_rules, rules_at
 from mayflydb.expiry.rules import Rule, with_grace
@@ -128,7 +128,7 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     numbered: int = FIRST_ORDERED - 1
     schedule: Schedule | None = None
     run: Run | None = None
-    lifecycle: Lifecycle = Lifecycle()
+    lifecycle: Lifecycle = NO_LIFECYCLE
     held: HeldPurge | None = None
     undelete: Undelete | None = None
     confirmed: Instant | None = None
@@ -193,7 +193,7 @@ def node_as_of_past(node: Node, at: Instant) -> Node:
     rules = rules_at(definition.past, node.rules, at)
     # Versions from before an index was built may have had several entries in it.
     indexes = tuple([msgspec.structs.replace(index, several=True) for index in definition.indexes])
-    then = msgspec.structs.replace(definition, rules=rules, indexes=indexes, paused=None, lifecycle=Lifecycle())
+    then = msgspec.structs.replace(definition, rules=rules, indexes=indexes, paused=None, lifecycle=NO_LIFECYCLE)
     return msgspec.structs.replace(node, definition=then)
 
 

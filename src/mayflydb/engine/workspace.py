@@ -31,7 +31,7 @@ from mayflydb.engine.record_decisions import (
 )
 from mayflydb.engine.version_cache import Replaced
 from mayflydb.expiry.deadline import visible_at
-from mayflydb.expiry.lifecycle import Shred, segment_number
+from mayflydb.expiry.lifecycle import NO_LIFECYCLE, Shred, segment_number
 from mayflydb.expiry.rules import Rule
 from mayflydb.expiry.sliding import needs_touch, touch
 from mayflydb.model.due import date_key
@@ -111,15 +111,14 @@ class Workspace:
         self.rules = container.rules
         self.schedule = definition.schedule
         self._history = bool(definition.history)
-        keeps = filters is not None and (definition.holds or definition.lifecycle.keeps_versions)
-        self._keeper = Keeper(container, filters) if keeps and filters is not None else None
-        # The expired records to roll up, with their deadlines; None: they are not rolled up.
+        # All three are None where no lifecycle setting needs them.
+        self._keeper: Keeper | None = None
+        # The expired records to roll up, with their deadlines.
         self.expired: list[tuple[Record, Instant]] | None = None
-        if filters is not None and definition.lifecycle.roll_up is not None:
-            self.expired = []
-        # The setting until a segment is begun for this transaction; None: there is nothing to begin.
-        shred = definition.lifecycle.shred
-        self._shred: Shred | None = None if shred == "off" else shred
+        # The setting until a segment is begun for this transaction.
+        self._shred: Shred | None = None
+        if definition.holds or definition.lifecycle is not NO_LIFECYCLE:
+            self._prepare_lifecycle(filters)
         self._indexes: list[Index] = []
         self._exclusive: Set[int] = frozenset()
         if definition.indexes:
@@ -132,6 +131,16 @@ class Workspace:
         self._records: dict[tuple[bytes, bytes], Record | None] = {}
         # By seq: the same record, and its entries if they were written here.
         self._entries: dict[int, tuple[Record | None, tuple[Entry, ...] | None]] = {}
+
+    def _prepare_lifecycle(self, filters: HoldFilters[Node] | None) -> None:
+        """Prepare for what the legal holds and the lifecycle settings of the container ask for."""
+        definition, lifecycle = self._definition, self._definition.lifecycle
+        if filters is not None and (definition.holds or lifecycle.keeps_versions):
+            self._keeper = Keeper(self._node, filters)
+        if filters is not None and lifecycle.roll_up is not None:
+            self.expired = []
+        if lifecycle.shred != "off":
+            self._shred = lifecycle.shred
 
     @property
     def node(self) -> Node:
@@ -214,7 +223,9 @@ class Workspace:
             self._begin_segment(self._shred, lsn)
         record = build_record(command, draft, dates, self._now, lsn, seq if visible is None else visible.seq)
         if visible is not None:
-            yield from self._replace(visible, record, lsn, moves)
+            self.replaced.append(Replaced(visible, lsn))
+            if moves or self._keeper is not None:
+                yield from self._replace(visible, record, lsn, moves)
         self._keep(record, entries, visible, moves)
         if self.tally is not None:
             self.tally.note(visible, record)
@@ -230,7 +241,6 @@ class Workspace:
             # The record keeps its seq: its place in creation order.
             self.changes.append(Delete(self._container, visible))
             self._forget(visible)
-        self.replaced.append(Replaced(visible, lsn))
         if self._keeper is not None:
             yield from self._retire(visible, "replaced", lsn, self._keeper.match(visible, record))
 

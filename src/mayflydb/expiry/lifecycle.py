@@ -57,6 +57,10 @@ class Lifecycle(msgspec.Struct, frozen=True, omit_defaults=True):
         return bool(self.last_image or self.history) or self.archive is not None
 
 
+NO_LIFECYCLE = Lifecycle()
+"""The one of containers without such a setting."""
+
+
 class HeldRollUp(msgspec.Struct, frozen=True):
     """A roll-up that fails, so that nothing is purged meanwhile: since when, and why."""
 

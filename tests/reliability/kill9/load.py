@@ -258,7 +258,9 @@ class Life:
                 event, there = ((names[item.container], version.lsn) in where for where in (events, stored))
                 # A client that deletes a hidden record is told that nothing is there, and the record waits for the purge.
                 left = "died" if event or there else "changed"
-                assert left == end and not (event and there), f"{version} of {item.id} {end}: stored {there}, event {event}"
+                assert left == end and not (event and there), (
+                    f"{version} of {item.id} {end}: stored {there}, event {event}"
+                )
                 deaths += event
             if item.now.n is not None and item.pending is None:
                 event, there = ((names[item.container], item.now.lsn) in where for where in (events, stored))
