@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import msgspec
+import pytest
 
 from engine.site import Site, create, draft, partition_of, upsert
 from mayflydb.engine.catalog import Definition
 from mayflydb.engine.commands import Command, Mode
+from mayflydb.engine.transactions import Body
 from mayflydb.expiry.deadline import deadline
 from mayflydb.expiry.lifecycle import Lifecycle
 from mayflydb.expiry.rules import Rule, column_rule, default_rule
 from mayflydb.expiry.sweep import PurgeRequest
-from mayflydb.model.instant import SECOND
+from mayflydb.model.instant import SECOND, Instant
 from mayflydb.model.record import Record
 
 SLOT = 20
@@ -82,6 +87,34 @@ def test_a_sweep_comes_after_the_notes_of_reads(site: Site) -> None:
         return (await site.engine.reaper.sweep_due(request)).total()
 
     assert site.run(read_and_sweep()) == 0
+
+
+def test_a_flush_waits_for_the_notes_that_another_one_writes(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    container = touching(site, default_rule(100))
+    site.write(create(b"a", b"v"), container)
+    site.pass_seconds(99)
+    accesses, gate = site.engine.accesses, asyncio.Event()
+    transact = accesses._transact
+
+    async def wait_and_transact(body: Body[Any], now: Instant) -> Any:
+        await gate.wait()
+        return await transact(body, now)
+
+    async def flush_twice() -> list[bool]:
+        node = await site.engine.node_by_id(container)
+        assert node is not None
+        await site.engine.get(node, partition_of(b"a"), b"a", await site.engine.now())
+        first, second = asyncio.create_task(accesses.flush()), asyncio.create_task(accesses.flush())
+        for _ in range(3):
+            await asyncio.sleep(0)
+        done = [first.done(), second.done()]
+        gate.set()
+        await asyncio.gather(first, second)
+        return done
+
+    monkeypatch.setattr(accesses, "_transact", wait_and_transact)
+    assert site.run(flush_twice()) == [False, False]
+    assert stored(site, container, b"a").anchor == site.now
 
 
 def test_what_has_expired_meanwhile_stays_expired(site: Site) -> None:

@@ -114,7 +114,8 @@ class Accesses:
 
     async def flush(self) -> None:
         """Write all notes. Purges and moves of the clock wait for it, so that no record that was read expires too soon."""
-        if not self._notes:
+        # Notes that another call is writing are not in the table any more.
+        if not self._notes and not self._writing.locked():
             return
         async with self._writing:
             while self._notes:
