@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 from mayflydb.engine.catalog import OWNER_MISSING, Node, Nodes
-from mayflydb.engine.commands import Command, Written
+from mayflydb.engine.commands import Command, RecordChange, Written
 from mayflydb.engine.lifecycle.access_ages import AccessAges, WriteTally
 from mayflydb.engine.locks import LockHolder, Locks
 from mayflydb.engine.version_cache import Replaced
@@ -33,7 +33,9 @@ accesses are sampled, the instant of the write.
 class WriteTransaction:
     """The workspaces of the containers that a body uses; all of them decide by the same `now`."""
 
-    __slots__ = ("_holder", "_latest", "_locks", "_lsns", "_nodes", "_sampler", "_spaces", "_stamps", "now", "rolls_up")
+    __slots__ = (
+        "_holder", "_latest", "_locks", "_lsns", "_nodes", "_sampler", "_spaces", "_stamps", "now", "publishes", "rolls_up",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -54,6 +56,8 @@ class WriteTransaction:
         self._spaces: dict[int, Workspace] = {}
         self._lsns: dict[int, int] = {}
         self._stamps: dict[int, bytes] = {}
+        self.publishes = False
+        """True: a container is in use whose changes are published."""
         self.rolls_up = False
         """True: a container is in use whose expired records are rolled up."""
 
@@ -76,6 +80,8 @@ class WriteTransaction:
             self._lsns[container] = row.lsn
             if space.expired is not None:
                 self.rolls_up = True
+            if space.published is not None:
+                self.publishes = True
         return space
 
     def lsn(self, container: int) -> int:
@@ -89,6 +95,15 @@ class WriteTransaction:
             if space.expired:
                 found.append((space.node, space.expired))
                 space.expired = []
+        return found
+
+    def take_published(self) -> list[tuple[Node, list[RecordChange]]]:
+        """Return the changes that are not published yet, by container."""
+        found = []
+        for space in self._spaces.values():
+            if space.published:
+                found.append((space.node, space.published))
+                space.published = []
         return found
 
     @property

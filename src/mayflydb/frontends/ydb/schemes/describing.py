@@ -6,7 +6,15 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from mayflydb.frontends.ydb.descriptors import message
-from mayflydb.frontends.ydb.schemes.entries import DirectoryEntry, Entry, IndexEntry, SystemEntry, ViewEntry, created_of
+from mayflydb.frontends.ydb.schemes.entries import (
+    DirectoryEntry,
+    Entry,
+    IndexEntry,
+    SystemEntry,
+    TopicEntry,
+    ViewEntry,
+    created_of,
+)
 from mayflydb.frontends.ydb.schemes.from_wire import UNITS_BY_NUMBER
 from mayflydb.frontends.ydb.schemes.paths import leaf
 from mayflydb.frontends.ydb.schemes.physical import describe_other_settings, describe_partitioning
@@ -20,6 +28,7 @@ DIRECTORY: Final = 1
 TABLE: Final = 2
 DATABASE: Final = 4
 COLUMN_TABLE: Final = 13
+TOPIC: Final = 17
 VIEW: Final = 20
 SYS_VIEW: Final = 24
 
@@ -45,7 +54,7 @@ def entry_message(entry: Entry) -> Any:
     found = message("Ydb.Scheme.Entry")(name=leaf(path_of(entry)), owner="root@builtin", type=_entry_type(entry))
     if isinstance(entry, DirectoryEntry) and entry.is_database:
         found.name = entry.path
-    if isinstance(entry, (TableView, ViewEntry, DirectoryEntry)):
+    if isinstance(entry, (TableView, ViewEntry, TopicEntry, DirectoryEntry)):
         found.owner = entry.body.owner
         for subject, names in entry.body.permissions.items():
             for into in (found.permissions, found.effective_permissions):
@@ -64,6 +73,8 @@ def _entry_type(entry: Entry) -> int:
             return COLUMN_TABLE if body.column_store else TABLE
         case ViewEntry():
             return VIEW
+        case TopicEntry():
+            return TOPIC
         case DirectoryEntry(is_database=True):
             return DATABASE
         case SystemEntry():
@@ -81,7 +92,7 @@ def describe_table(entry: Entry, sequences: Mapping[str, Sequence] | None = None
     """
     result = message("Ydb.Table.DescribeTableResult")()
     result.self.CopyFrom(entry_message(entry))
-    if isinstance(entry, (DirectoryEntry, ViewEntry)):
+    if isinstance(entry, (DirectoryEntry, ViewEntry, TopicEntry)):
         return result
     _describe_columns(entry.table, result)
     if isinstance(entry, TableView):
