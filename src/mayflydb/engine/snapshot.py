@@ -83,6 +83,8 @@ class Snapshot:
         self._views: dict[int, ContainerSnapshot] = {}
         self._done: list[_Done] = []
         self._bodies: list[Body[None]] = []
+        self.author = ""
+        """The user whose transaction this is, as in `WriteTransaction`."""
         self._last = PROVISIONAL
         self.written_bytes = 0
         engine.version_cache.watch(self)
@@ -419,6 +421,7 @@ class Snapshot:
         blind, holds = any(done.blind for done in self._done), tuple(self._holder.holds)
 
         def body(transaction: WriteTransaction) -> Generator[Read[Any], Any, list[Written]]:
+            transaction.author = self.author
             if self._epoch != self._engine.epoch:
                 raise WriteConflict(CHANGED, container=self._done[0].container if self._done else 0)
             if claim is not None and not (yield from claim(transaction)):
