@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from mayflydb.frontends.ydb.changefeeds.options import FORMATS, MODES
 from mayflydb.frontends.ydb.descriptors import message
 from mayflydb.frontends.ydb.schemes.entries import (
     DirectoryEntry,
@@ -19,7 +20,7 @@ from mayflydb.frontends.ydb.schemes.from_wire import UNITS_BY_NUMBER
 from mayflydb.frontends.ydb.schemes.paths import leaf
 from mayflydb.frontends.ydb.schemes.physical import describe_other_settings, describe_partitioning
 from mayflydb.frontends.ydb.serials import Sequence, sequence_name
-from mayflydb.frontends.ydb.tables import TableBody, TableView, TtlSettings
+from mayflydb.frontends.ydb.tables import Changefeed, TableBody, TableView, TtlSettings
 from mayflydb.frontends.ydb.values import encode_type, encode_typed_value
 from mayflydb.model.instant import MILLISECOND
 from mayflydb.query.yql.schemas import Column, Index, Table
@@ -31,6 +32,9 @@ COLUMN_TABLE: Final = 13
 TOPIC: Final = 17
 VIEW: Final = 20
 SYS_VIEW: Final = 24
+
+ENABLED: Final = 1
+INITIAL_SCAN: Final = 3
 
 READY: Final = 1
 BUILDING: Final = 2
@@ -110,6 +114,8 @@ def describe_table(entry: Entry, sequences: Mapping[str, Sequence] | None = None
         describe_other_settings(body.settings, result)
         result.store_type = 2 if body.column_store else 1
         describe_partitioning(body.settings, result.partitioning_settings, body.column_store)
+        for feed in body.changefeeds:
+            _describe_changefeed(feed, result.changefeeds.add())
     return result
 
 
@@ -127,6 +133,17 @@ def _describe_column(column: Column, into: Any) -> None:
     into.family = column.family
     if column.has_default:
         into.from_literal.ParseFromString(encode_typed_value(column.type, column.default))
+
+
+def _describe_changefeed(feed: Changefeed, into: Any) -> None:
+    into.name = feed.name
+    into.mode, into.format = MODES.index(feed.mode) + 1, FORMATS.index(feed.format) + 1
+    into.state = ENABLED if feed.scan is None else INITIAL_SCAN
+    into.virtual_timestamps = feed.virtual_timestamps
+    into.aws_region = feed.aws_region
+    into.attributes.update(feed.attributes)
+    if feed.scan is not None:
+        into.initial_scan_progress.parts_total = 1
 
 
 def _describe_sequence(column: str, sequence: Sequence, into: Any, with_position: bool) -> None:
