@@ -450,6 +450,8 @@ class Engine:
         reply = yield from body(transaction)
         if transaction.rolls_up:
             yield from self.reaper.roll_ups.roll_up(transaction)
+        if transaction.publishes:
+            yield from self.reaper.publications.publish(transaction)
         for container, replaced in transaction.replaced_versions():
             self.version_cache.note(container, replaced)
         if changes := transaction.changes:
@@ -471,8 +473,8 @@ class Engine:
             raise OwnerNotFound(OWNER_MISSING)
         space = Workspace(self.nodes.of(row), now, None, self.locks, holder, self.nodes.hold_filters)
         written = yield from space.run(command)
-        if space.expired:
-            # Its aggregate is in another container, which takes a transaction: this decision is made again.
+        if space.expired or space.published:
+            # What follows is written into another container, which takes a transaction: this decision is made again.
             return (yield from self._decide(body_of(container, command), now, holder))
         if space.replaced:
             self.version_cache.note(container, space.replaced)

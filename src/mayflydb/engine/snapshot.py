@@ -82,6 +82,9 @@ class Snapshot:
         self._parents = parents
         self._views: dict[int, ContainerSnapshot] = {}
         self._done: list[_Done] = []
+        self._bodies: list[Body[None]] = []
+        self.author = ""
+        """The user whose transaction this is, as in `WriteTransaction`."""
         self._last = PROVISIONAL
         self.written_bytes = 0
         engine.version_cache.watch(self)
@@ -371,6 +374,13 @@ class Snapshot:
             await self._lock_entries(view, view.workspace.unique(done.written.record))
         return done.written
 
+    def add_body(self, body: Body[None], size: int) -> None:
+        """Have a body decided at the commit, behind the commands. Reads of the snapshot do not see its changes. Overloaded as
+        in `run`. `size`: the bytes that it keeps.
+        """
+        self._charge(size)
+        self._bodies.append(body)
+
     def _charge(self, value: int) -> None:
         """Charge a write. Its command keeps the value too, or what makes it."""
         size = 2 * value + WRITE_OVERHEAD
@@ -405,20 +415,24 @@ class Snapshot:
         `claim`: decided first, in the same transaction; if it returns False, nothing else is done, and [] is returned.
         """
         # Reads alone are valid at the snapshot's lsns, so nothing is checked.
-        if not self._done:
+        if not self._done and not self._bodies:
             return []
 
         blind, holds = any(done.blind for done in self._done), tuple(self._holder.holds)
 
         def body(transaction: WriteTransaction) -> Generator[Read[Any], Any, list[Written]]:
+            transaction.author = self.author
             if self._epoch != self._engine.epoch:
-                raise WriteConflict(CHANGED, container=self._done[0].container)
+                raise WriteConflict(CHANGED, container=self._done[0].container if self._done else 0)
             if claim is not None and not (yield from claim(transaction)):
                 return []
             # All other purges show in the version of the record.
             if blind and holds and not (yield from ask(StillHeld(holds))):
                 raise WriteConflict(CHANGED, container=self._done[0].container)
-            return (yield from self._replay(transaction))
+            written = yield from self._replay(transaction)
+            for each in self._bodies:
+                yield from each(transaction)
+            return written
 
         return await self._engine.transact(body, now, self._holder, size=len(self._done))
 

@@ -38,7 +38,9 @@ class Environment:
     async def snapshot(self, call: GrpcCall, serializable: bool, is_as_of: bool = False) -> Snapshot:
         """Begin a snapshot for one transaction. `is_as_of`: the call's now is a later instant."""
         parents = await self.schemes.database_ids()
-        return await Snapshot.begin(self.engine, call.now, parents, serializable=serializable, is_as_of=is_as_of)
+        snapshot = await Snapshot.begin(self.engine, call.now, parents, serializable=serializable, is_as_of=is_as_of)
+        snapshot.author = call.user
+        return snapshot
 
     async def past_snapshot(self, call: GrpcCall, views: Views) -> Snapshot:
         """Begin a snapshot of the tables of a query as they were at the call's now, which is an earlier instant."""

@@ -218,6 +218,7 @@ class QueryRun:
                 open_snapshot_tables,
                 environment.sequences,
                 crossing,
+                self.call.user,
             )
         return await open_snapshot_tables()
 

@@ -89,7 +89,7 @@ def _copy_definition(schemes: Schemes, view: TableView, omit_indexes: bool, now:
         if index.state != "dropped" and (is_primary(index) or not omit_indexes)
     )
     slots = tuple(Slot(slot.number, "ready") for slot in before.slots if slot.state != "dropped")
-    body = msgspec.structs.replace(body_of(before), created=now)
+    body = msgspec.structs.replace(body_of(before), created=now, changefeeds=())
     copy = Definition(body_to_builtins(body), now, indexes=indexes, slots=slots, numbered=before.numbered)
     return with_rule(copy, schemes.ttl_policy, now)
 

@@ -7,7 +7,7 @@ from mayflydb.frontends.ydb.accounts import Accounts
 from mayflydb.frontends.ydb.calls import GrpcCall
 from mayflydb.frontends.ydb.schemes import permissions
 from mayflydb.frontends.ydb.schemes.catalog import Schemes
-from mayflydb.frontends.ydb.schemes.entries import Entry, ViewEntry
+from mayflydb.frontends.ydb.schemes.entries import Entry, TopicEntry, ViewEntry
 from mayflydb.frontends.ydb.schemes.faults import (
     ALTER_STATUS,
     CREATE_STATUS,
@@ -78,7 +78,10 @@ async def show_create(schemes: Schemes, call: GrpcCall, statement: ast.ShowCreat
     name = path.removeprefix(call.database + "/")
     if isinstance(entry, TableView) and statement.kind == "TABLE":
         sequences = await schemes.sequences.states(entry, call.now)
-        return show_table(entry, name, sequences), name, "Table"
+        found = {feed.name: await schemes.find(f"{path}/{feed.name}") for feed in entry.body.changefeeds}
+        topics = {feed: topic.body for feed, topic in found.items() if isinstance(topic, TopicEntry)}
+        # A changefeed that was dropped in this moment shows in neither.
+        return show_table(entry, name, sequences, topics if len(topics) == len(found) else None), name, "Table"
     if isinstance(entry, ViewEntry) and statement.kind == "VIEW":
         return show_view(entry, name), name, "View"
     if entry is None:

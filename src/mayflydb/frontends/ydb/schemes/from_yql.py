@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
+from mayflydb.frontends.ydb.changefeeds.options import spec_of_settings
 from mayflydb.frontends.ydb.schemes import settings
 from mayflydb.frontends.ydb.schemes.defaults import default_literal
 from mayflydb.frontends.ydb.schemes.faults import Invalid
@@ -56,6 +57,7 @@ def table_spec(statement: ast.CreateTable) -> TableSpec:
         settings=physical,
         families=tuple(_family(each.name, each.settings) for each in statement.families),
         column_store=column_store,
+        changefeeds=tuple(map(spec_of_settings, statement.changefeeds)),
     )
 
 
@@ -66,8 +68,6 @@ def _check_kind(statement: ast.CreateTable) -> None:
         raise unsupported("CREATE TEMPORARY TABLE", statement.at)
     if statement.as_query is not None:
         raise unsupported("CREATE TABLE AS", statement.at)
-    if statement.changefeeds:
-        raise unsupported("CHANGEFEED", statement.changefeeds[0].at)
 
 
 def _column(given: ast.ColumnSpec) -> ColumnSpec:
@@ -240,8 +240,12 @@ def _apply_settings_action(spec: AlterSpec, action: ast.TableAction) -> AlterSpe
             return replace(spec, families=(*spec.families, _family(family.name, family.settings)))
         case ast.AlterFamily(name=name, settings=given):
             return replace(spec, families=(*spec.families, _family(name, given)))
+        case ast.AddChangefeed(changefeed=feed):
+            return replace(spec, add_changefeeds=(*spec.add_changefeeds, spec_of_settings(feed)))
+        case ast.DropChangefeed(name=name):
+            return replace(spec, drop_changefeeds=(*spec.drop_changefeeds, name))
         case _:
-            raise unsupported("CHANGEFEED", action.at)
+            raise unsupported(type(action).__name__, action.at)
 
 
 def _set_settings(spec: AlterSpec, given: Sequence[ast.Setting]) -> AlterSpec:
