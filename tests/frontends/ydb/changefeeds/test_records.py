@@ -12,7 +12,7 @@ import pytest
 
 from mayflydb.engine.catalog import Node
 from mayflydb.frontends.ydb.changefeeds.columns import dynamo_writer, json_writer
-from mayflydb.frontends.ydb.changefeeds.records import TTL_USER, Origin, RecordWriter, RowChange
+from mayflydb.frontends.ydb.changefeeds.records import TTL_USER, Origin, Place, RecordWriter, RowChange
 from mayflydb.frontends.ydb.rows import RowLayout
 from mayflydb.frontends.ydb.schemes.definitions import TtlPolicy, new_table
 from mayflydb.frontends.ydb.schemes.specs import ColumnSpec, TableSpec
@@ -70,7 +70,7 @@ def written(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """(body, metadata) of a change's message."""
     feed = Changefeed("f", mode, kind, 5, **settings)  # type: ignore[arg-type]
-    message = RecordWriter(LAYOUT, feed).write(change, origin)
+    message = RecordWriter(LAYOUT, feed).write(change, origin, Place(2, 4))
     return json.loads(message.data), {name: json.loads(value) for name, value in message.metadata}
 
 
@@ -142,13 +142,13 @@ def test_dynamodb(
     assert body.pop("userIdentity", None) == identity
     assert body == {
         "awsRegion": "eu-1",
-        "eventID": "5-9",
+        "eventID": "5.2-4",
         "eventName": event,
         "eventSource": "ydb:document-table",
         "eventVersion": "1.0",
         "dynamodb": {
             "ApproximateCreationDateTime": 1_500_000_123,
-            "SequenceNumber": "000000000000000000009",
+            "SequenceNumber": "000000000000000000004",
             "StreamViewType": mode,
             "Keys": {"id": {"S": "1"}},
             **images,

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-import msgspec
-
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.commands import RecordChange
 from mayflydb.engine.reads import Steps
 from mayflydb.engine.transactions import WriteTransaction
-from mayflydb.frontends.ydb.changefeeds.records import TTL_USER, Origin, RecordWriter, RowChange
+from mayflydb.frontends.ydb.changefeeds.records import TTL_USER, Origin, Place, RecordWriter, RowChange
 from mayflydb.frontends.ydb.changefeeds.scan_state import read_scanned
 from mayflydb.frontends.ydb.rows import RowLayout, decode_note
 from mayflydb.frontends.ydb.schemes.views import table_view
 from mayflydb.frontends.ydb.tables import Changefeed, Scan
-from mayflydb.frontends.ydb.topics.bodies import Message, topic_body
+from mayflydb.frontends.ydb.topics.bodies import topic_body
 from mayflydb.frontends.ydb.topics.log import append, read_partition
 from mayflydb.model.record import Kind, Record
 from mayflydb.store.interface import LoadRow, ask
@@ -111,14 +109,14 @@ class FeedWriter:
         self, transaction: WriteTransaction, topic: Node, found: Sequence[tuple[RowChange, Origin]]
     ) -> Steps[None]:
         body = topic_body(topic)
-        by_partition: dict[int, list[Message]] = {}
-        for change, origin in found:
-            partition = self._records.partition(change, body.partitions)
-            by_partition.setdefault(partition, []).append(self._records.write(change, origin))
-        for partition, messages in sorted(by_partition.items()):
+        by_partition: dict[int, list[tuple[RowChange, Origin]]] = {}
+        for each in found:
+            by_partition.setdefault(self._records.partition(each[0], body.partitions), []).append(each)
+        producer = str(self._layout.view.node.id)
+        for partition, changes in sorted(by_partition.items()):
             first = (yield from read_partition(transaction, body.state, partition)).end
-            numbered = [
-                msgspec.structs.replace(message, seq_no=first + place) for place, message in enumerate(messages, 1)
+            messages = [
+                self._records.write(change, origin, Place(partition, first + place))
+                for place, (change, origin) in enumerate(changes, 1)
             ]
-            producer = f"{self._layout.view.node.id}"
-            yield from append(transaction, topic, body.state, partition, numbered, producer=producer, group=producer)
+            yield from append(transaction, topic, body.state, partition, messages, producer=producer, group=producer)

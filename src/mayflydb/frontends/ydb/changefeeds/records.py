@@ -64,6 +64,13 @@ class Origin(msgspec.Struct, frozen=True):
         return self.now // MILLISECOND
 
 
+class Place(msgspec.Struct, frozen=True):
+    """The place of a record in a feed: its partition, and its number there, from 1."""
+
+    partition: int
+    number: int
+
+
 class RecordWriter:
     """Writes the records of one changefeed of a table."""
 
@@ -81,15 +88,15 @@ class RecordWriter:
         mode = feed.mode
         self._has_new = mode in ("NEW_IMAGE", "NEW_AND_OLD_IMAGES")
         self._has_old = mode in ("OLD_IMAGE", "NEW_AND_OLD_IMAGES")
-        self._write: Callable[[RowChange, Origin], Message] = {
+        self._write: Callable[[RowChange, Origin, Place], Message] = {
             "JSON": self._write_json,
             "DEBEZIUM_JSON": self._write_debezium,
             "DYNAMODB_STREAMS_JSON": self._write_dynamo,
         }[feed.format]
 
-    def write(self, change: RowChange, origin: Origin) -> Message:
-        """Return the message of a change, without a number."""
-        return self._write(change, origin)
+    def write(self, change: RowChange, origin: Origin, place: Place) -> Message:
+        """Return the message of a change."""
+        return self._write(change, origin, place)
 
     def partition(self, change: RowChange, partitions: int) -> int:
         """Return the partition of a change: always the same for one key."""
@@ -103,14 +110,14 @@ class RecordWriter:
         return {name: None if row[n] is None else write(row[n]) for n, (name, write) in self._values.items()}
 
     def _message(
-        self, body: Mapping[str, Any], origin: Origin, metadata: tuple[tuple[str, bytes], ...] = ()
+        self, body: Mapping[str, Any], origin: Origin, place: Place, metadata: tuple[tuple[str, bytes], ...] = ()
     ) -> Message:
         data = _encode(body)
-        return Message(data, 0, origin.now, len(data), metadata)
+        return Message(data, place.number, origin.now, len(data), metadata)
 
     # --- JSON --------------------------------------------------------------------------------------------------------
 
-    def _write_json(self, change: RowChange, origin: Origin) -> Message:
+    def _write_json(self, change: RowChange, origin: Origin, place: Place) -> Message:
         body: dict[str, Any] = {change.kind: self._written(change)}
         if self._has_new and change.after is not None:
             body["newImage"] = self._image(change.after)
@@ -121,7 +128,7 @@ class RecordWriter:
             body["ts"] = [origin.step, origin.number]
         if origin.user:
             body["user"] = origin.user
-        return self._message(body, origin)
+        return self._message(body, origin, place)
 
     def _written(self, change: RowChange) -> dict[str, Any]:
         """Return the columns that were written, in the mode that tells of them."""
@@ -134,7 +141,7 @@ class RecordWriter:
 
     # --- Debezium ----------------------------------------------------------------------------------------------------
 
-    def _write_debezium(self, change: RowChange, origin: Origin) -> Message:
+    def _write_debezium(self, change: RowChange, origin: Origin, place: Place) -> Message:
         payload: dict[str, Any] = {"op": self._operation(change)}
         if self._has_old and change.before is not None:
             payload["before"] = self._whole(change.before)
@@ -150,7 +157,7 @@ class RecordWriter:
         }
         payload["source"] = source | ({"user": origin.user} if origin.user else {})
         key = _encode({"payload": dict(zip(self._key_names, self._key_values(change.row), strict=True))})
-        return self._message({"payload": payload}, origin, (("__key", key),))
+        return self._message({"payload": payload}, origin, place, (("__key", key),))
 
     def _operation(self, change: RowChange) -> str:
         if change.after is None:
@@ -164,10 +171,10 @@ class RecordWriter:
 
     # --- DynamoDB ----------------------------------------------------------------------------------------------------
 
-    def _write_dynamo(self, change: RowChange, origin: Origin) -> Message:
+    def _write_dynamo(self, change: RowChange, origin: Origin, place: Place) -> Message:
         stream: dict[str, Any] = {
             "ApproximateCreationDateTime": origin.step,
-            "SequenceNumber": f"{origin.number:021d}",
+            "SequenceNumber": f"{place.number:021d}",
             "StreamViewType": self._feed.mode,
             "Keys": self._attribute_values(change.row, keys=True),
         }
@@ -177,7 +184,7 @@ class RecordWriter:
             stream["OldImage"] = self._attribute_values(change.before)
         body = {
             "awsRegion": self._feed.aws_region,
-            "eventID": f"{self._feed.topic}-{origin.number}",
+            "eventID": f"{self._feed.topic}.{place.partition}-{place.number}",
             "eventName": self._event_name(change),
             "eventSource": "ydb:document-table",
             "eventVersion": "1.0",
@@ -187,7 +194,7 @@ class RecordWriter:
             body["userIdentity"] = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
         elif origin.user:
             body["userIdentity"] = {"type": "User", "principalId": origin.user}
-        return self._message(body, origin)
+        return self._message(body, origin, place)
 
     def _event_name(self, change: RowChange) -> str:
         if change.after is None:
