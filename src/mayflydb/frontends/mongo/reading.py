@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -18,6 +19,7 @@ from mayflydb.frontends.mongo.collections import Collection, Identity, identity_
 from mayflydb.frontends.mongo.cursors import Cursor, CursorItem, ReadTime
 from mayflydb.frontends.mongo.evaluation import Evaluation
 from mayflydb.frontends.mongo.spending import QUERY_PRICE, SpentUnits
+from mayflydb.frontends.mongo.time_series.reading import read_by_ids
 from mayflydb.model.instant import Instant
 from mayflydb.model.order import KeyRange
 from mayflydb.model.record import Record
@@ -205,7 +207,7 @@ class CommittedView:
     async def read_id(self, collection: Collection, selection: Selection, now: Instant) -> list[DocumentRow] | None:
         """The complete answer to a query for one `_id`; None: it is another query, which `rows` answers."""
         ids = find_exact_id(selection.query, selection.env, selection.hint)
-        if ids is None:
+        if ids is None or collection.series is not None:
             return None
         found = await self._find_by_ids(collection, ids, now)
         self.spent.add_point_read(collection.id, [row.record for row in found])
@@ -273,6 +275,13 @@ class CommittedView:
             yield found[first : first + SCAN_BATCH]
 
     async def _read_ids(self, collection: Collection, plan: Plan, read_time: ReadTime) -> AsyncIterator[list[Record]]:
+        if collection.series is not None:
+            reads = partial(self._engine.scan, collection.node, after=None, now=read_time.now)
+            async for records in read_by_ids(plan.ids, reads):
+                await read_time.evaluation.take_turn()
+                self.documents_read += len(records)
+                yield records
+            return
         yield [row.record for row in await self._find_by_ids(collection, plan.ids, read_time.now, read_time.evaluation)]
 
     async def _find_by_ids(

@@ -11,14 +11,8 @@ from bson import DatetimeMS, Int64, ObjectId, json_util
 
 from mayflydb.engine.catalog import Node, next_number
 from mayflydb.engine.proposals import Change, Proposal
-from mayflydb.frontends.mongo.collections import (
-    Collection,
-    identity_of,
-    parse_index,
-    slots_of,
-    ts_index_of,
-    unpack_document,
-)
+from mayflydb.frontends.mongo.catalog_rows import parse_index, slots_of, ts_index_of, unpack_document
+from mayflydb.frontends.mongo.collections import Collection, identity_of
 from mayflydb.frontends.mongo.contracts import Contract
 from mayflydb.frontends.mongo.indexing import expiring_indexes
 from mayflydb.frontends.mongo.rules import date_rule, ts_rule

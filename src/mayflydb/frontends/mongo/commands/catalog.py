@@ -17,6 +17,8 @@ from mayflydb.frontends.mongo.contracts import ProfileChanged, check_profile
 from mayflydb.frontends.mongo.cursors import Cursor
 from mayflydb.frontends.mongo.documents import binary_uuid, to_milliseconds
 from mayflydb.frontends.mongo.services import CommandEntry, Services
+from mayflydb.frontends.mongo.time_series.changes import describe
+from mayflydb.frontends.mongo.time_series.options import parse_create
 from mayflydb.frontends.mongo.views import check_view
 from mayflydb.query.mongo.cheapness import is_cheap_query
 from mayflydb.query.mongo.collation import Collation
@@ -154,7 +156,12 @@ async def create(services: Services, call: Call) -> Document:
         {*COLLECTION_OPTIONS, *UNSUPPORTED_OPTIONS, "autoIndexId", "idIndex", "expireAfterSeconds", "flags"}
     )
     name = arguments.text(call.body, call.name, call.name)
-    if call.body.get("viewOn") is not None:
+    if call.body.get("timeseries") is not None:
+        if services.contracts.of(call.database, name).is_cosmos:
+            raise MqlError(238, "collections with 'timeseries' are not supported in the profile cosmos")
+        options = parse_create(call.body, f"{call.database}.{name}", call.now)
+        await _check_expressions(services, call, options)
+    elif call.body.get("viewOn") is not None:
         options = await parse_view_options(services, call, name)
     else:
         options = await parse_options(services, call)
@@ -177,7 +184,7 @@ async def drop(services: Services, call: Call) -> Document:
     if collection is None:
         return {"ok": 1.0}
     await services.collections.drop(collection, call.now)
-    answer: Document = {} if collection.view_on is not None else {"nIndexesWas": 1 + len(collection.specs)}
+    answer: Document = {} if collection.view_on is not None else {"nIndexesWas": len(collection.listed_specs)}
     return {**answer, "ns": collection.namespace, "ok": 1.0}
 
 
@@ -193,10 +200,10 @@ async def rename_collection(services: Services, call: Call) -> Document:
     collection = await collections.find(*source)
     if collection is None:
         raise MqlError(26, f"Source collection {'.'.join(source)} does not exist")
-    if collection.view_on is not None:
+    if collection.view_on is not None or collection.series is not None:
         raise MqlError(166, f"cannot rename view: {collection.namespace}")
     old = await collections.find(*target) if arguments.flag(call.body, "dropTarget", call.name) else None
-    if old is not None and old.view_on is not None:
+    if old is not None and (old.view_on is not None or old.series is not None):
         raise MqlError(166, f"cannot rename to an existing view: {old.namespace}")
     try:
         check_profile(services.contracts.of(*target), collection.node.body.get("profile"), collection.namespace)
@@ -232,6 +239,8 @@ async def list_collections(services: Services, call: Call) -> bytes:
 
 
 def _describe_collection(collection: Collection, name_only: bool) -> Document:
+    if collection.series is not None:
+        return describe(collection, name_only)
     view = collection.view_on is not None
     short: Document = {"name": collection.name, "type": "view" if view else "collection"}
     if name_only:

@@ -16,9 +16,10 @@ from mayflydb.frontends.mongo.contracts import Contract
 from mayflydb.frontends.mongo.indexing import index_count
 from mayflydb.frontends.mongo.resolving import find_collection
 from mayflydb.frontends.mongo.services import CommandEntry, Services
+from mayflydb.frontends.mongo.time_series.changes import modify_series
 from mayflydb.frontends.mongo.views import check_view
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
-from mayflydb.query.mongo.indexes.specs import ID, IndexSpec
+from mayflydb.query.mongo.indexes.specs import IndexSpec
 from mayflydb.query.mongo.values import Document, type_name
 
 UNCHANGED_NOTE: Final = "all indexes already exist"
@@ -78,7 +79,7 @@ async def list_indexes(services: Services, call: Call) -> bytes:
     collection = await services.collections.get(call.database, name)
     if collection.view_on is not None:
         raise MqlError(166, f"Namespace {collection.namespace} is a view, not a collection")
-    found = [_index_document(collection, spec) for spec in (ID, *collection.specs)]
+    found = [_index_document(collection, spec) for spec in collection.listed_specs]
     return await list_reply(services, call, found, collection.namespace)
 
 
@@ -128,11 +129,13 @@ async def coll_mod(services: Services, call: Call) -> Document:
     call.check_fields({*COLL_MOD_FIELDS, "expireAfterSeconds", "timeseries"})
     if services.contracts.of(call.database).is_cosmos:
         raise MqlError(115, "Command collMod not supported")
+    name = arguments.text(call.body, call.name, call.name)
+    collection = await services.collections.get(call.database, name)
+    if collection.series is not None:
+        return await modify_series(services, call, collection)
     for name in ("expireAfterSeconds", "timeseries"):
         if name in call.body:
             raise MqlError(72, f"'{name}' is only supported on time-series collections or clustered collections")
-    name = arguments.text(call.body, call.name, call.name)
-    collection = await services.collections.get(call.database, name)
     answer: Document = {}
     change = arguments.document(call.body, "index", call.name)
     if change is not None:
