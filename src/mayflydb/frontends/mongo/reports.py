@@ -14,6 +14,7 @@ from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.documents import binary_uuid, to_milliseconds
 from mayflydb.frontends.mongo.services import Services
+from mayflydb.frontends.mongo.time_series.statistics import with_buckets
 from mayflydb.query.mongo.faults import MqlError, type_mismatch
 from mayflydb.query.mongo.stages.source import Batches
 from mayflydb.query.mongo.values import Document, Value, type_name
@@ -84,6 +85,8 @@ async def storage_stats(services: Services, call: Call, collection: Collection) 
         ),
         "scaleFactor": 1,
     }
+    if collection.series is not None:
+        return await with_buckets(services, call, collection, found)
     if counted.records:
         found["avgObjSize"] = counted.value_bytes // counted.records
     return found

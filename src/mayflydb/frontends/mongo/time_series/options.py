@@ -12,9 +12,12 @@ from typing import Any, Final
 from bson import Int64
 
 from mayflydb.frontends.mongo import arguments
+from mayflydb.frontends.mongo.collections import Collection
+from mayflydb.frontends.mongo.contracts import Contract
 from mayflydb.frontends.mongo.time_series.series import SPANS
 from mayflydb.model.instant import SECOND, Instant
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
+from mayflydb.query.mongo.stages.source import Out
 from mayflydb.query.mongo.values import Document, Value, is_number, type_name
 
 FIELDS: Final = ("timeField", "metaField", "granularity", "bucketMaxSpanSeconds", "bucketRoundingSeconds")
@@ -150,6 +153,26 @@ def custom_buckets(span: int | None, rounding: int | None) -> Document:
     if span != rounding:
         raise MqlError(72, "'bucketRoundingSeconds' must be equal to 'bucketMaxSpanSeconds'")
     return {"bucketRoundingSeconds": rounding, "bucketMaxSpanSeconds": span}
+
+
+def choose_options(target: Out, old: Collection | None, contract: Contract) -> Document:
+    """The options of the collection that `$out` fills, in place of another one or new. Raise MqlError 72, 7268700, 7406103, 238,
+    and those of `parse_series`.
+    """
+    options = {} if old is None else old.options
+    if target.series is None:
+        return options
+    if contract.is_cosmos:
+        raise MqlError(238, "$out: 'timeseries' is not supported in the profile cosmos")
+    namespace = ".".join(target.target)
+    given = parse_series(target.series, "$out.timeseries", namespace)
+    if old is None:
+        return {"timeseries": given}
+    if old.series is None:
+        raise MqlError(7268700, f"$out cannot replace the collection {namespace} by a time-series collection")
+    if options["timeseries"] != given:
+        raise MqlError(7406103, f"$out cannot change the options of the time-series collection {namespace}")
+    return options
 
 
 # --- collMod ---------------------------------------------------------------------------------------------------------
