@@ -415,7 +415,13 @@ class TruncatedKeySorter:
 def plan_query(collection: Collection, selection: Selection) -> Plan:
     """Plan a query. Errors: those of `planner.plan`."""
     order, specs = selection.order or None, collection.usable_specs
-    return plan(selection.query, order, selection.hint, specs, selection.env, collection.multikey, collection.namespace)
+    found = plan(
+        selection.query, order, selection.hint, specs, selection.env, collection.multikey, collection.namespace
+    )
+    if collection.series is not None and found.kind == "ids" and found.sorted:
+        # One `_id` is one document elsewhere, and in any order.
+        return msgspec.structs.replace(found, sorted=False)
+    return found
 
 
 def would_use_id_index(collection: Collection, selection: Selection) -> bool:

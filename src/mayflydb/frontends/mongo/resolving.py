@@ -104,7 +104,7 @@ async def find_collection_in(services: Services, call: Call, database: str, name
     if found is not None and found.view_on is not None:
         raise MqlError(166, f"Namespace {found.namespace} is a view, not a collection")
     if found is not None and found.series is not None and call.transaction is not None:
-        raise refuse_in_transaction(found)
+        raise refuse_in_transaction(found, "insert into" if call.name == "insert" else "write to")
     if found is not None and found.capped and call.transaction is not None:
         text = "is a capped collection. Writes in transactions are not allowed on capped collections."
         raise MqlError(263, f"Collection '{found.namespace}' {text}")

@@ -152,7 +152,7 @@ class MongoTargets:
     def propose(self, database: str, container: Node, change: Change) -> Proposal:
         """The effect of a change of one TTL index. The default is that of the index on `_ts`."""
         contract = self._contract(database, container)
-        if change.of_default and _is_series(container):
+        if _concerns_series(container, change):
             return _propose_for_series(container, change, contract)
         resolved = _ttl_reports().resolve_index(container, change, contract)
         found: Proposal = _ttl_reports().propose(container, resolved, contract)
@@ -163,7 +163,7 @@ class MongoTargets:
         if self._caller is None:
             raise Unsupported("MongoDB is not served here", hint=Hint("no-mongo"))
         contract, caller = self._contract(database, container), self._caller()
-        if change.of_default and _is_series(container):
+        if _concerns_series(container, change):
             from mayflydb.frontends.mongo.time_series.reports import build_command
 
             _propose_for_series(container, change, contract)
@@ -179,6 +179,11 @@ class MongoTargets:
 
 def _is_series(container: Node) -> bool:
     return "series" in container.body
+
+
+def _concerns_series(container: Node, change: Change) -> bool:
+    """Return True for a change of the setting of a time series itself, which reports list beside its indexes."""
+    return _is_series(container) and (change.of_default or change.index == "expireAfterSeconds")
 
 
 def _propose_for_series(container: Node, change: Change, contract: Contract) -> Proposal:

@@ -23,9 +23,9 @@ from mayflydb.query.mongo.values import Document
 _NUMBER: Final = Struct(">Q")
 
 
-def refuse_in_transaction(collection: Collection) -> MqlError:
+def refuse_in_transaction(collection: Collection, verb: str = "insert into") -> MqlError:
     """Return the error of a write within a multi-document transaction."""
-    text = "Cannot insert into a time-series collection in a multi-document transaction"
+    text = f"Cannot {verb} a time-series collection in a multi-document transaction"
     return MqlError(263, f"{text}: {collection.namespace}")
 
 
