@@ -57,6 +57,9 @@ INTERNAL_DATABASES: Final = ("admin", "config", "local")
 KEPT_EMPTY: Final = "stands"
 """A field in the body of a database that a user created explicitly: the database remains without collections."""
 
+BUCKETS_PREFIX: Final = "system.buckets."
+"""The names of collections in which the server has the buckets of time series, and which programs that back up data read."""
+
 SHARD_KEY: Final = "shardKey"
 """A field in the body of a collection: the field by which a sharded service would distribute documents."""
 
@@ -276,12 +279,14 @@ class Collections:
         return self._cache.get((database, name))
 
     async def find(self, database: str, name: str) -> Collection | None:
-        """Find a collection or view; None: there is none. Raise MqlError 73 for an invalid name."""
+        """Find a collection or view; None: there is none. Raise MqlError 73 for an invalid name, 238 for buckets."""
         cached = self.find_cached(database, name)
         if cached is not None:
             return cached
         check_database(database)
         check_collection(database, name)
+        if name.startswith(BUCKETS_PREFIX):
+            raise MqlError(238, f"{database}.{name} is not supported: measurements are stored without bucket documents")
         while True:
             version = self._version
             node = await self._engine.node(SPACE, database, name)

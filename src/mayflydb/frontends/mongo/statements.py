@@ -191,6 +191,7 @@ class UpdateStatement(WriteStatement, frozen=True):
         )
 
     def _compile_both(self, collection: Collection | None, env: Env) -> tuple[Selection, Update]:
+        check_update(collection, self.query, self.updates, self.many, self.upsert)
         return self.compile_selection(collection, env), self.compile_update(env)
 
     async def check(self) -> None:
@@ -214,7 +215,6 @@ class UpdateStatement(WriteStatement, frozen=True):
 
         Raise MqlError 16500 over budget. `id`: the statement's number within a retryable write.
         """
-        check_update(collection, self.query, self.updates, self.many, self.upsert)
         await reserve(self.services, self.call, collection, prices.replace(0))
         env = await self.build_env(collection)
         selection, update = await self.compile(self._compile_both, collection, env)

@@ -22,9 +22,8 @@ Measurement = tuple[float, float | None]
 def series(world: World, name: str = "w", expire: int | None = HOUR, **options: Any) -> Collection[Document]:
     """Create a time series collection over `t` and `m`."""
     given: Document = {"timeField": "t", "metaField": "m", **options}
-    return world.db.create_collection(
-        name, timeseries=given, **({} if expire is None else {"expireAfterSeconds": expire})
-    )
+    setting: Document = {} if expire is None else {"expireAfterSeconds": expire}
+    return world.db.create_collection(name, timeseries=given, **setting)
 
 
 def check(world: World, lives: Mapping[str, Mapping[Any, float | None]]) -> None:
@@ -168,7 +167,7 @@ def test_a_change_of_rules_rewrites_no_measurement(world: World) -> None:
 
 def test_a_partial_index_expires_the_series_that_match(world: World) -> None:
     collection = series(world, expire=DAY)
-    high = {"partialFilterExpression": {"m": {"$gt": 5}}}
+    high: Document = {"partialFilterExpression": {"m": {"$gt": 5}}}
     measurements = [{"_id": n, "t": date(at), "m": m} for n, (at, m) in enumerate([(30, 5), (30, 6), (90, "x")])]
     collection.insert_many(measurements[:2])
     collection.create_index("t", name="high", expireAfterSeconds=HOUR, **high)

@@ -43,9 +43,10 @@ class MeasurementWriter:
         """Insert a measurement. Raise MqlError 2 without a date in its time field."""
         series = self._series
         time = series.time_of(document)
-        start = yield from self._find_bucket(series.series_of(document), time)
+        prepared = series.prepare(draft, document)
+        start = yield from self._find_bucket(prepared.series, time)
         identity = yield from self._find_identity(document)
-        placed = series.place(draft, document, identity.partition, start)
+        placed = series.place(prepared, document, identity.partition, start)
         yield from self.workspace.run(Command(Mode.CREATE, identity.partition, identity.key, placed))
 
     def _find_bucket(self, key: bytes, time: DatetimeMS) -> Steps[Instant]:

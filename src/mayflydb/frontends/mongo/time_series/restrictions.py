@@ -45,9 +45,9 @@ def _is_only(fields: frozenset[str] | None, field: str | None) -> bool:
 # --- statements ------------------------------------------------------------------------------------------------------
 
 
-def check_update(collection: Collection, query: Document, updates: Value, many: bool, upsert: bool) -> None:
+def check_update(collection: Collection | None, query: Document, updates: Value, many: bool, upsert: bool) -> None:
     """Raise MqlError 72 for an update that does more than change the meta field of all measurements with some of its values."""
-    if collection.series is None:
+    if collection is None or collection.series is None:
         return
     meta = collection.series.meta_field
     if not many:

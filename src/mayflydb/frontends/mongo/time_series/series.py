@@ -49,6 +49,12 @@ _BUCKETS: Final = IndexSpec("", (("", 1),))
 """The specification of the internal index: a path that no document has, so that no query plan uses it."""
 
 
+class MeasurementDraft(Draft, frozen=True):
+    """A measurement as the engine stores it, without its bucket. `series`: its series, as a digest."""
+
+    series: bytes = b""
+
+
 class Series(msgspec.Struct, frozen=True):
     """The settings of a time series collection. `span`, `rounding`: seconds. `slot`, `index`: numbers of the engine."""
 
@@ -96,22 +102,28 @@ class Series(msgspec.Struct, frozen=True):
         """The start of the bucket of a stored measurement."""
         return dict(record.dates)[self.slot]
 
+    def prepare(self, draft: Draft, document: Document) -> MeasurementDraft:
+        """Return the draft of a measurement that has no bucket yet. It has no ttl of its own."""
+        if isinstance(draft, MeasurementDraft):
+            return draft
+        return MeasurementDraft(
+            draft.value, indexed=draft.indexed, remembered=draft.remembered, series=self.series_of(document)
+        )
+
     def place(self, draft: Draft, document: Document, partition: bytes, start: Instant) -> Draft:
         """Return the draft of a measurement in the bucket that begins at `start`."""
-        plain = draft.indexed
+        draft = self.prepare(draft, document)
+        plain, key = draft.indexed, draft.series + _encode(start // SECOND)
 
         def index_entries(indexes: Sequence[Index]) -> tuple[Entry, ...]:
             others = tuple(each for each in indexes if each.number != self.index)
-            own = [entry(each, self._key(document, start), partition) for each in indexes if each.number == self.index]
+            own = [entry(each, key, partition) for each in indexes if each.number == self.index]
             return (*(plain(others) if plain is not None else ()), *own)
 
         def find_dates(definition: Definition) -> Dates:
             return self._find_dates(document, definition, start)
 
-        return msgspec.structs.replace(draft, override=None, indexed=index_entries, dates=find_dates)
-
-    def _key(self, document: Document, start: Instant) -> bytes:
-        return self.series_of(document) + _encode(start // SECOND)
+        return msgspec.structs.replace(draft, indexed=index_entries, dates=find_dates)
 
     def _find_dates(self, document: Document, definition: Definition, start: Instant) -> Dates:
         """The start of the bucket, in the slot of the collection and in those of the TTL indexes that the document matches."""
