@@ -27,6 +27,7 @@ from mayflydb.frontends.mongo.catalog_rows import (
     ts_index_of,
     unpack_document,
 )
+from mayflydb.frontends.mongo.clustered import date_of, define_clustered, slot_in, spec_of
 from mayflydb.frontends.mongo.contracts import Contract, Contracts
 from mayflydb.frontends.mongo.documents import may_have_ttl, ttl_override
 from mayflydb.frontends.mongo.streams import notes
@@ -107,6 +108,8 @@ class Collection:
         self.capped = bool(self.options.get("capped"))
         self.collation = Collation.parse(self.options["collation"]) if "collation" in self.options else SIMPLE
         self.series = series_in(node.definition)
+        self.clustered = spec_of(self.options)
+        self._id_slot = slot_in(node.definition)
         slots = slots_of(node.definition)
         # An index that is still being built answers no query, and expires nothing.
         complete = [index for index in node.definition.indexes if index.state == "ready"]
@@ -132,13 +135,13 @@ class Collection:
     @property
     def listed_specs(self) -> list[IndexSpec]:
         """The specifications that listIndexes shows. A time series has no index on `_id`."""
-        return self.specs if self.series is not None else [ID, *self.specs]
+        return self.specs if self.series is not None else [self.clustered or ID, *self.specs]
 
     @property
     def usable_specs(self) -> list[IndexSpec]:
         """The specifications of the indexes that may answer a query; that of `_id` is one of them once it is built."""
         specs = [ready.spec for ready in self.indexes]
-        return [ID, *specs] if self.has_id_index else specs
+        return [self.clustered or ID, *specs] if self.has_id_index else specs
 
     def number_of(self, spec: IndexSpec) -> int:
         """The engine's number of an index that may answer a query."""
@@ -184,7 +187,8 @@ class Collection:
             return self.build_entries(decode(raw), indexes) if indexes else ()
 
         def find_dates(definition: Definition) -> Dates:
-            return self.find_dates(decode(raw), definition) if "slots" in definition.body else ()
+            has_dates = "slots" in definition.body or self._id_slot is not None
+            return self.find_dates(decode(raw), definition) if has_dates else ()
 
         return Draft(raw, indexed=index_entries, dates=find_dates)
 
@@ -209,10 +213,12 @@ class Collection:
 
     def find_dates(self, document: Document, definition: Definition) -> Dates:
         """(slot, date) for each TTL index that finds a date in a document."""
-        if "slots" not in definition.body:
-            return ()
-        slots = slots_of(definition)
         found: list[tuple[int, Instant]] = []
+        if self._id_slot is not None and (date := date_of(document["_id"])) is not None:
+            found.append((self._id_slot, date))
+        if "slots" not in definition.body:
+            return tuple(found)
+        slots = slots_of(definition)
         for index in definition.indexes:
             if index.number in slots:
                 date = self._ready_index(index).find_date(document)
@@ -340,6 +346,8 @@ class Collections:
         definition = Definition(body, now, offer=offer)
         if "timeseries" in options:
             definition = define_series(definition, options, self._contracts.of(database, name))
+        elif "clusteredIndex" in options:
+            definition = define_clustered(definition, options, self._contracts.of(database, name))
         note = notes.encode_expanded_event("create", {"idIndex": ID_INDEX, **options})
         while True:
             parent = await self._ensure_database(database, now)

@@ -34,6 +34,7 @@ from mayflydb.frontends.mongo.catalog_rows import (
     ts_index_of,
     unpack_document,
 )
+from mayflydb.frontends.mongo.clustered import clustered_rules, without_clustered
 from mayflydb.frontends.mongo.collections import Collection, Collections
 from mayflydb.frontends.mongo.contracts import Contract, check_profile
 from mayflydb.frontends.mongo.rules import date_rule, ts_rule
@@ -92,6 +93,7 @@ class Indexing:
     def parse(self, collection: Collection, documents: Sequence[Document]) -> list[IndexSpec]:
         """Parse the specifications of indexes. Errors: those of `parse_spec`."""
         contract, default = collection.contract, collection.options.get("collation")
+        documents = without_clustered(list(documents), collection.clustered)
         specs = [parse_spec(each, contract.profile, default, contract.custom_path) for each in documents]
         if collection.series is not None:
             check_index_documents(documents)
@@ -370,7 +372,10 @@ class Indexing:
     async def change_options(
         self, collection: Collection, change: Callable[[Document], Document], now: Instant
     ) -> None:
-        """Change the options of a time series, and the rules that follow from them. Raise MqlError 26, and those of `change`."""
+        """Change the options of a time series or a clustered collection, and the rules that follow from them.
+
+        Raise MqlError 26, and those of `change`.
+        """
 
         def with_options(node: Node) -> Definition:
             options = change(unpack_document(node.body["options"]))
@@ -420,7 +425,7 @@ def index_count(collection: Collection, cosmos_shape: bool) -> int:
 
 def apply_rules(definition: Definition, contract: Contract) -> Definition:
     """Return a definition with the rules that its TTL indexes stand for. An index on `_ts` also fixes the profile."""
-    rules = [*series_rules(definition, contract)]
+    rules = [*series_rules(definition, contract), *clustered_rules(definition, contract)]
     series = series_in(definition)
     ts = ts_index_of(definition)
     if ts is not None and ts.expire_after is not None:

@@ -415,13 +415,20 @@ class TruncatedKeySorter:
 def plan_query(collection: Collection, selection: Selection) -> Plan:
     """Plan a query. Errors: those of `planner.plan`."""
     order, specs = selection.order or None, collection.usable_specs
-    found = plan(
+    chosen = plan(
         selection.query, order, selection.hint, specs, selection.env, collection.multikey, collection.namespace
     )
-    if collection.series is not None and found.kind == "ids" and found.sorted:
+    if collection.series is not None and chosen.kind == "ids" and chosen.sorted:
         # One `_id` is one document elsewhere, and in any order.
-        return msgspec.structs.replace(found, sorted=False)
-    return found
+        return msgspec.structs.replace(chosen, sorted=False)
+    return chosen if collection.clustered is None or chosen.kind != "scan" else _walk_clustered(collection, chosen)
+
+
+def _walk_clustered(collection: Collection, scan: Plan) -> Plan:
+    """The walk over the index on `_id` that a scan of a clustered collection is."""
+    hint = {"_id": 1}
+    walk = plan({}, None, hint, collection.usable_specs, Env(0), collection.multikey, collection.namespace)
+    return msgspec.structs.replace(walk, descending=scan.descending, sorted=scan.sorted)
 
 
 def would_use_id_index(collection: Collection, selection: Selection) -> bool:

@@ -80,14 +80,14 @@ class MongoTargets:
         return {"default_ttl": self.default_ttl(container), "indexes": indexes}
 
     def default_ttl(self, container: Node) -> int | None:
-        """The seconds of the TTL index on `_ts`, -1 without a default, or of a time series; None: there are none."""
-        has_default = "ts" in container.body or _is_series(container)
+        """The seconds of the TTL index on `_ts`, -1 without a default, or of the collection itself; None: there are none."""
+        has_default = "ts" in container.body or _expires_itself(container)
         found: int | None = _ttl_reports().default_ttl(container) if has_default else None
         return found
 
     def index_names(self, container: Node) -> Mapping[int, str]:
         """The names of date indexes by slot."""
-        has_slots = "slots" in container.body or _is_series(container)
+        has_slots = "slots" in container.body or _expires_itself(container)
         found: Mapping[int, str] = _ttl_reports().slot_names(container) if has_slots else {}
         return found
 
@@ -152,8 +152,8 @@ class MongoTargets:
     def propose(self, database: str, container: Node, change: Change) -> Proposal:
         """The effect of a change of one TTL index. The default is that of the index on `_ts`."""
         contract = self._contract(database, container)
-        if _concerns_series(container, change):
-            return _propose_for_series(container, change, contract)
+        if _concerns_itself(container, change):
+            return _propose_for_itself(container, change, contract)
         resolved = _ttl_reports().resolve_index(container, change, contract)
         found: Proposal = _ttl_reports().propose(container, resolved, contract)
         return found
@@ -163,10 +163,10 @@ class MongoTargets:
         if self._caller is None:
             raise Unsupported("MongoDB is not served here", hint=Hint("no-mongo"))
         contract, caller = self._contract(database, container), self._caller()
-        if _concerns_series(container, change):
+        if _concerns_itself(container, change):
             from mayflydb.frontends.mongo.time_series.reports import build_command
 
-            _propose_for_series(container, change, contract)
+            _propose_for_itself(container, change, contract)
             await caller(database, build_command(container.name, change))
             return
         resolved = _ttl_reports().resolve_index(container, change, contract)
@@ -181,17 +181,24 @@ def _is_series(container: Node) -> bool:
     return "series" in container.body
 
 
-def _concerns_series(container: Node, change: Change) -> bool:
-    """Return True for a change of the setting of a time series itself, which reports list beside its indexes."""
-    return _is_series(container) and (change.of_default or change.index == "expireAfterSeconds")
+def _expires_itself(container: Node) -> bool:
+    """Return True if the collection itself may have `expireAfterSeconds`: a time series, or a clustered one."""
+    return _is_series(container) or "clustered" in container.body
 
 
-def _propose_for_series(container: Node, change: Change, contract: Contract) -> Proposal:
+def _concerns_itself(container: Node, change: Change) -> bool:
+    """Return True for a change of the setting of a collection itself, which reports list beside its indexes."""
+    return _expires_itself(container) and (change.of_default or change.index == "expireAfterSeconds")
+
+
+def _propose_for_itself(container: Node, change: Change, contract: Contract) -> Proposal:
+    from mayflydb.frontends.mongo import clustered
     from mayflydb.frontends.mongo.time_series.reports import propose
     from mayflydb.frontends.mongo.time_series.series import series_in
 
     series = series_in(container.definition)
-    assert series is not None
+    if series is None:
+        return clustered.propose(container, change.seconds, contract)
     return propose(container, series, change.seconds, contract)
 
 

@@ -11,6 +11,7 @@ from bson import DatetimeMS, Int64, ObjectId, json_util
 
 from mayflydb.engine.catalog import Node, next_number
 from mayflydb.engine.proposals import Change, Proposal
+from mayflydb.frontends.mongo import clustered
 from mayflydb.frontends.mongo.catalog_rows import parse_index, slots_of, ts_index_of, unpack_document
 from mayflydb.frontends.mongo.collections import Collection, identity_of
 from mayflydb.frontends.mongo.contracts import Contract
@@ -96,7 +97,10 @@ def ttl_indexes(node: Node, contract: Contract) -> list[dict[str, Any]]:
     counted = [] if ts is None else [(ts, "the last write")]
     counted += [(parse_index(index).spec, "a date") for index in expiring_indexes(node.definition, contract)]
     in_series = series_in(node.definition) is not None
-    return ttl_rows(node) + [
+    own, seconds = ttl_rows(node), clustered.expire_after(node.definition)
+    if seconds is not None:
+        own.append({"name": OPTION, "field": "_id", "expire_after_seconds": seconds, "counts_from": "a date"})
+    return own + [
         {
             "name": spec.name,
             "field": spec.key[0][0],
@@ -112,14 +116,17 @@ def slot_names(node: Node) -> dict[int, str]:
     specs, series = _specs(node), series_in(node.definition)
     names = {slot: specs[number].name for number, slot in slots_of(node.definition).items() if number in specs}
     if series is None:
-        return names
+        by_id = clustered.slot_in(node.definition)
+        return names if by_id is None else {by_id: OPTION} | names
     return {slot: name_of_bucket(name) for slot, name in ({series.slot: OPTION} | names).items()}
 
 
 def default_ttl(node: Node) -> int | None:
-    """The seconds of the TTL index on `_ts`, or of a time series itself; None: there are none."""
+    """The seconds of the TTL index on `_ts`, or of the collection itself; None: there are none."""
     if series_in(node.definition) is not None:
         return expire_after(node)
+    if clustered.slot_in(node.definition) is not None:
+        return clustered.expire_after(node.definition)
     ts = ts_index_of(node.definition)
     return None if ts is None else ts.expire_after
 
@@ -271,12 +278,22 @@ def describe(node: Node, record: Record, contract: Contract) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     if series is not None and expire_after(node) is not None:
         rows.append({"index": OPTION, "date": _date_text(series.start_of(record))})
+    if clustered.expire_after(node.definition) is not None:
+        rows.append(_row_of_id(document["_id"]))
     for index in expiring_indexes(node.definition, contract):
         spec = parse_index(index).spec
         date = dates.get(slots.get(index.number, -1))
         without = {} if date is not None else dict(zip(("reason", "text"), _why_no_date(spec, document), strict=True))
         rows.append({"index": spec.name, "date": None if date is None else _date_text(date), **without})
     return {**found, "dates": rows} if rows else found
+
+
+def _row_of_id(id: Value) -> dict[str, Any]:
+    date = clustered.date_of(id)
+    if date is not None:
+        return {"index": OPTION, "date": _date_text(date)}
+    why = "is a date before 1970" if type(id) is DatetimeMS else f"is of type {type_name(id)}, which is no date"
+    return {"index": OPTION, "date": None, "reason": "wrong-type", "text": f"_id {why}"}
 
 
 def find_dates(record: Record) -> dict[str, Instant]:
