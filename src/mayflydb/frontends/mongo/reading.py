@@ -28,6 +28,7 @@ from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.filter import Filter
 from mayflydb.query.mongo.indexes.exact import exact_range, find_exact_plan, shape_of
+from mayflydb.query.mongo.indexes.key_bytes import id_key
 from mayflydb.query.mongo.indexes.keys import truncated_prefix
 from mayflydb.query.mongo.indexes.planner import Plan, plan
 from mayflydb.query.mongo.indexes.specs import ID
@@ -146,6 +147,9 @@ class QueryCursor(Cursor):
 class ReadView(Protocol):
     """The state that a command reads: the committed state, or a transaction's."""
 
+    keeps_clusters: bool
+    """True if what is read by the index of a clustered collection comes in its order."""
+
     def rows(
         self, collection: Collection, selection: Selection, read_time: ReadTime
     ) -> AsyncIterator[list[DocumentRow]]:
@@ -157,6 +161,8 @@ class ReadView(Protocol):
 
 class CommittedView:
     """A view of the committed state. `keys_read`, `documents_read`: numbers of index entries and of records read so far."""
+
+    keeps_clusters = True
 
     def __init__(
         self, engine: Engine, request_id_index: Callable[[Collection], None] = lambda collection: None
@@ -421,14 +427,20 @@ def plan_query(collection: Collection, selection: Selection) -> Plan:
     if collection.series is not None and chosen.kind == "ids" and chosen.sorted:
         # One `_id` is one document elsewhere, and in any order.
         return msgspec.structs.replace(chosen, sorted=False)
-    return chosen if collection.clustered is None or chosen.kind != "scan" else _walk_clustered(collection, chosen)
+    return chosen if collection.clustered is None else _in_order_of_ids(collection, chosen)
 
 
-def _walk_clustered(collection: Collection, scan: Plan) -> Plan:
-    """The walk over the index on `_id` that a scan of a clustered collection is."""
-    hint = {"_id": 1}
-    walk = plan({}, None, hint, collection.usable_specs, Env(0), collection.multikey, collection.namespace)
-    return msgspec.structs.replace(walk, descending=scan.descending, sorted=scan.sorted)
+def _in_order_of_ids(collection: Collection, chosen: Plan) -> Plan:
+    """The plan for a clustered collection, whose documents lie in the order of `_id`: a scan is a walk over that index."""
+    if chosen.kind == "scan":
+        hint = {"_id": 1}
+        walk = plan({}, None, hint, collection.usable_specs, Env(0), collection.multikey, collection.namespace)
+        return msgspec.structs.replace(walk, descending=chosen.descending, sorted=chosen.sorted)
+    if chosen.kind == "seek" and chosen.index == collection.clustered:
+        return msgspec.structs.replace(chosen, kind="walk")
+    if chosen.kind == "ids":
+        return msgspec.structs.replace(chosen, ids=tuple(sorted(chosen.ids, key=id_key)))
+    return chosen
 
 
 def would_use_id_index(collection: Collection, selection: Selection) -> bool:
@@ -480,6 +492,8 @@ async def read_rows(
     view: ReadView, collection: Collection, selection: Selection, read_time: ReadTime
 ) -> AsyncIterator[list[DocumentRow]]:
     """Read rows in order, with skip and limit applied."""
+    if collection.clustered is not None and selection.sort is None and not view.keeps_clusters:
+        selection = _with_order_of_ids(collection, selection)
     source = view.rows(collection, selection, read_time)
     if selection.sort is not None and not view.is_ordered(collection, selection):
         source = _sort_rows(source, selection, read_time.evaluation)
@@ -497,6 +511,13 @@ async def read_rows(
                 return
     finally:
         await close_batches(source)
+
+
+def _with_order_of_ids(collection: Collection, selection: Selection) -> Selection:
+    """A query whose answer comes in the order of the index on `_id`, if it is read by this index."""
+    if plan_query(collection, selection).index not in (None, collection.clustered):
+        return selection
+    return msgspec.structs.replace(selection, sort=compile_sort({"_id": 1}, Env(0)))
 
 
 class _SortedRecords:

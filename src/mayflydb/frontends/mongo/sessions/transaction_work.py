@@ -158,6 +158,8 @@ class _SnapshotWorkspace:
 class SnapshotView:
     """The view of a transaction: the state committed at its beginning, and its own writes."""
 
+    keeps_clusters = False
+
     def __init__(self, engine: Engine, snapshot: Snapshot, spent: SpentUnits) -> None:
         """`spent`: counts the reads."""
         self._spent = spent
