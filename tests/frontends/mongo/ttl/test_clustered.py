@@ -17,7 +17,7 @@ KEY: Document = {"key": {"_id": 1}, "unique": True}
 
 
 def clustered(world: World, name: str = "c", expire: int | None = HOUR) -> Collection[Document]:
-    options = {} if expire is None else {"expireAfterSeconds": expire}
+    options: dict[str, Any] = {} if expire is None else {"expireAfterSeconds": expire}
     return world.db.create_collection(name, clusteredIndex=KEY, **options)
 
 
