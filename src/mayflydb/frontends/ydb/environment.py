@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from mayflydb.clock import Stopwatch, monotonic_us
+from mayflydb.engine.contention import Target
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.lifecycle.past_engine import engine_as_of
 from mayflydb.engine.snapshot import Snapshot
@@ -35,10 +36,17 @@ class Environment:
         self.chance = chance
         self.stopwatch = stopwatch
 
-    async def snapshot(self, call: GrpcCall, serializable: bool, is_as_of: bool = False) -> Snapshot:
-        """Begin a snapshot for one transaction. `is_as_of`: the call's now is a later instant."""
+    async def snapshot(
+        self, call: GrpcCall, serializable: bool, is_as_of: bool = False, contended: Iterable[Target] = ()
+    ) -> Snapshot:
+        """Begin a snapshot for one transaction. `is_as_of`: the call's now is a later instant.
+
+        `contended`: see `Snapshot.begin`.
+        """
         parents = await self.schemes.database_ids()
-        snapshot = await Snapshot.begin(self.engine, call.now, parents, serializable=serializable, is_as_of=is_as_of)
+        snapshot = await Snapshot.begin(
+            self.engine, call.now, parents, serializable=serializable, is_as_of=is_as_of, contended=contended
+        )
         snapshot.author = call.user
         return snapshot
 

@@ -191,10 +191,12 @@ class Executor:
 
         Results of a failed attempt are not sent, so no attempt is repeated once the first part is out.
         """
+        transaction = OpenTransaction("", mode)
         for attempt in range(1, MAX_ATTEMPTS + 1):
             is_sent = False
+            transaction = OpenTransaction("", mode, contended=transaction.contended)
             try:
-                async with aclosing(query_run.run(None, OpenTransaction("", mode), True)) as parts:
+                async with aclosing(query_run.run(None, transaction, True)) as parts:
                     async for part in parts:
                         is_sent = True
                         yield part

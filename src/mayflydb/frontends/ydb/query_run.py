@@ -202,7 +202,9 @@ class QueryRun:
                 if self._is_past:
                     transaction.snapshot = await environment.past_snapshot(self.call, views)
                 else:
-                    transaction.snapshot = await environment.snapshot(self.call, serializable, plan.as_of is not None)
+                    transaction.snapshot = await environment.snapshot(
+                        self.call, serializable, plan.as_of is not None, transaction.contended
+                    )
             return environment.tables(transaction.snapshot, views, transaction.mode, row_counts, crossing)
 
         # A plan without tables reads nothing, so it needs no snapshot in any transaction.

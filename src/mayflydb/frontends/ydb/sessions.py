@@ -13,6 +13,7 @@ from random import Random  # noqa: TID251 - the type; what draws comes in from o
 from types import TracebackType
 from typing import Final, Literal, Protocol
 
+from mayflydb.engine.contention import Target
 from mayflydb.evaluation.statement import Statement
 from mayflydb.evaluation.stops import StopReason
 from mayflydb.frontends.ydb.calls import GrpcCall
@@ -41,7 +42,7 @@ class Session:
     """One session, used by one request at a time.
 
     `transactions`: the open ones, by id. `last_used`: the begin of the last request, by the loop's clock. `statement`: the
-    query that runs, or None.
+    query that runs, or None. `contended`: the targets that its last transaction contended for and lost.
     """
 
     __slots__ = (
@@ -50,6 +51,7 @@ class Session:
         "attached_streams",
         "busy",
         "closed",
+        "contended",
         "database",
         "id",
         "kind",
@@ -66,6 +68,7 @@ class Session:
         self.user = user
         self.last_used = last_used
         self.transactions: dict[str, Closeable] = {}
+        self.contended: tuple[Target, ...] = ()
         self.statement: Statement | None = None
         self.busy = False
         self.closed = False

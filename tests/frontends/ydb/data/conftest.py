@@ -34,6 +34,7 @@ class Session:
 
     def __init__(self) -> None:
         self.transactions: dict[str, Any] = {}
+        self.contended: tuple[Any, ...] = ()
 
 
 class Place:

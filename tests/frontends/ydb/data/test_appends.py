@@ -35,6 +35,7 @@ class Session:
 
     def __init__(self) -> None:
         self.transactions: dict[str, Any] = {}
+        self.contended: tuple[Any, ...] = ()
 
 
 def run_of(executor: Executor) -> Run:
