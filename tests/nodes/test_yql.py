@@ -37,6 +37,7 @@ class Node:
     def __init__(self, member: Member) -> None:
         self.transactions: dict[str, Any] = {}
         self.contended: tuple[Any, ...] = ()
+        self.temporary: Any = None
         self.member, self.engine = member, member.engine
         self.schemes = Schemes(member.engine, Options())
         self.executor = executor_of(member.engine, self.schemes, member.number)

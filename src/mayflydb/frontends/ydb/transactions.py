@@ -13,6 +13,7 @@ import msgspec
 
 from mayflydb.engine.contention import Target
 from mayflydb.engine.snapshot import Snapshot
+from mayflydb.frontends.ydb.schemes.temporary import TemporaryTables
 from mayflydb.model.instant import Instant
 from mayflydb.model.quota import Quota
 from mayflydb.query.yql.faults import Fault, Issue, fault
@@ -39,6 +40,9 @@ class TransactionOwner(Protocol):
 
     contended: tuple[Target, ...]
     """The targets that its last transaction contended for and lost."""
+
+    temporary: TemporaryTables | None
+    """Its temporary tables, if it has made any."""
 
     @property
     def transactions(self) -> dict[str, Any]: ...
