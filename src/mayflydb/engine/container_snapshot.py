@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from mayflydb.engine.building import KeysOf
@@ -236,3 +236,7 @@ class ContainerSnapshot:
 
     def _ranges_read(self) -> Iterator[ReadRange]:
         return (read_range for ranges in self._ranges.values() for read_range in ranges if not read_range.is_empty)
+
+
+Answers: TypeAlias = Callable[[ContainerSnapshot, Get, Record | None], Record | None]
+"""The answer to a decision's read of a place, given the record that is stored now."""

@@ -16,13 +16,13 @@ not seen.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Sequence, Set
-from typing import Any, Final, TypeAlias
+from collections.abc import AsyncIterator, Generator, Iterable, Sequence, Set
+from typing import Any, Final
 
 from mayflydb.engine.building import KeysOf
 from mayflydb.engine.catalog import OWNER_MISSING, Index, node_as_of
 from mayflydb.engine.commands import Command, Mode, Written
-from mayflydb.engine.container_snapshot import CHANGED, ContainerSnapshot, IndexOverlays
+from mayflydb.engine.container_snapshot import CHANGED, Answers, ContainerSnapshot, IndexOverlays
 from mayflydb.engine.contention import Target, Turns, order_targets
 from mayflydb.engine.done_commands import PROVISIONAL, Done, final
 from mayflydb.engine.engine import Engine
@@ -72,7 +72,7 @@ class Snapshot:
         self._is_as_of = is_as_of
         self._holder = LockHolder(now, exclusive)
         self.serializable = serializable
-        self._turns = Turns(engine.contention if serializable else None)
+        self.turns = Turns(engine.contention if serializable else None)
         self._engine = engine
         self._epoch = engine.epoch
         self._begun = begun
@@ -100,13 +100,13 @@ class Snapshot:
         """Begin at the present commit in containers below `parents`, and in other containers at their first use.
 
         `exclusive`: lock written records exclusively until `close`. `is_as_of`: `now` is a later instant, and the transaction
-        only reads: what will be left then. `contended`: the transaction first waits for its turns there (`Snapshot.lost`).
+        only reads: what will be left then. `contended`: the transaction first waits for its turns there (`Turns.lost`).
         """
         # The cache must watch before the rows are read, or a version that is replaced between the two is missed.
         snapshot = cls(engine, now, {}, frozenset(parents), serializable, exclusive, is_as_of)
         try:
             for target in order_targets(contended):
-                await snapshot._turns.take(target, in_order=True)
+                await snapshot.turns.take(target, in_order=True)
             await snapshot._read_beginning()
         except BaseException:
             snapshot.close()
@@ -117,19 +117,14 @@ class Snapshot:
         for parent in self._parents:
             self._begun.update({row.id: row for row in await self._engine.store.read(ChildRows(parent))})
 
-    @property
-    def lost(self) -> tuple[Target, ...]:
-        """The targets that the transaction contended for and lost, for the next one of its client; empty without a conflict."""
-        return self._turns.lost
-
     async def _take_turn(self, target: Target) -> None:
         # A transaction that has read nothing yet sees the commits of its wait.
-        if await self._turns.take(target) and not self._views:
+        if await self.turns.take(target) and not self._views:
             await self._read_beginning()
 
     def close(self) -> None:
         """End the transaction: release its locks and its claim to old versions."""
-        self._turns.end()
+        self.turns.end()
         self._engine.version_cache.unwatch(self)
         self._engine.locks.release(self._holder)
         self._engine.transaction_bytes.give(self.written_bytes)
@@ -149,7 +144,7 @@ class Snapshot:
 
     async def get(self, container: int, partition: bytes, key: bytes) -> Record | None:
         """Find the visible record with this identity, as the transaction sees it. Errors: OwnerNotFound, WriteConflict."""
-        if self._turns:
+        if self.turns:
             await self._take_turn((container, partition, key))
         view = await self._view(container)
         view.note_blind_read(partition, key)
@@ -228,7 +223,7 @@ class Snapshot:
         a serializable transaction all requested batches count as read. Errors: OwnerNotFound, WriteConflict; its detail
         `scheme` is True for an index that was dropped meanwhile, since a drop removes entries.
         """
-        if self._turns:
+        if self.turns:
             await self._take_turn((container, index.number, within))
         view = await self._view(container)
         overlays = view.overlays(index, keys_of)
@@ -506,7 +501,7 @@ class Snapshot:
             if self._is_as_of:
                 node = node_as_of(node)
             view = self._views[container] = ContainerSnapshot(
-                node, lsn, seq, self.now, version_cache, locks, self._holder, self._turns
+                node, lsn, seq, self.now, version_cache, locks, self._holder, self.turns
             )
         return view
 
@@ -522,7 +517,7 @@ class Snapshot:
             return 0, 0
         return (row.lsn, row.seq) if begun is None else (begun.lsn, begun.seq)
 
-    async def _answer(self, view: ContainerSnapshot, request: Read[Any], answer: _Answers) -> Any:
+    async def _answer(self, view: ContainerSnapshot, request: Read[Any], answer: Answers) -> Any:
         if isinstance(request, Allocate):
             self._last += 1
             return self._last, self._last if request.seq else 0
@@ -560,7 +555,3 @@ class Snapshot:
         if stored is not None and stored.lsn <= view.lsn:
             return stored
         return self._engine.version_cache.at_place(view.node.id, request.partition, request.key, view.lsn) or stored
-
-
-_Answers: TypeAlias = Callable[[ContainerSnapshot, Get, Record | None], Record | None]
-"""The answer to a decision's read of a place, given the record that is stored now."""

@@ -82,7 +82,7 @@ class OpenTransaction(msgspec.Struct, eq=False):
         # Locks are released and old versions let go, after a commit as after a rollback.
         if self.snapshot is not None:
             self.snapshot.close()
-            self.contended = self.snapshot.lost
+            self.contended = self.snapshot.turns.lost
             self.snapshot = None
         if self.counted is not None:
             self.counted.give()

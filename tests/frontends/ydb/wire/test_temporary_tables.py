@@ -15,6 +15,7 @@ ydb: Any = pytest.importorskip("ydb")
 issues = ydb.issues
 
 CREATE = "CREATE TEMPORARY TABLE t (id Int64, b Utf8, PRIMARY KEY (id), INDEX by_b GLOBAL ON (b))"
+FEED = "CHANGEFEED f WITH (MODE = 'KEYS_ONLY', FORMAT = 'JSON')"
 
 
 class Client:
@@ -105,8 +106,8 @@ def test_refusals(clients: tuple[Client, Client], table_pool: Any) -> None:
         "ALTER TABLE t RENAME TO u": "RENAME of a temporary table is not supported",
         "GRANT SELECT ON t TO ann": "Permissions of a temporary table",
         "CREATE TEMPORARY TABLE c (id Int64, PRIMARY KEY (id)) WITH (STORE = COLUMN)": "TEMPORARY of a column-oriented table",
-        "CREATE TEMPORARY TABLE c (id Int64, PRIMARY KEY (id), CHANGEFEED f WITH (MODE = 'KEYS_ONLY', FORMAT = 'JSON'))": "CHANGEFEED",
-        "ALTER TABLE t ADD CHANGEFEED f WITH (MODE = 'KEYS_ONLY', FORMAT = 'JSON')": "CHANGEFEED of a temporary table",
+        f"CREATE TEMPORARY TABLE c (id Int64, PRIMARY KEY (id), {FEED})": "CHANGEFEED of a temporary table",
+        f"ALTER TABLE t ADD {FEED}": "CHANGEFEED of a temporary table",
         "CREATE OR REPLACE TEMPORARY TABLE t (id Int64, PRIMARY KEY (id))": "CREATE OR REPLACE TEMPORARY TABLE",
         "CREATE TEMPORARY TABLE n (id Int64, PRIMARY KEY (id)) AS SELECT 1 AS id": "Column types are not supported",
     }.items():
