@@ -67,12 +67,13 @@ class Snapshot:
         serializable: bool = False,
         exclusive: bool = False,
         is_as_of: bool = False,
+        takes_turns: bool = False,
     ) -> None:
         self.now = now
         self._is_as_of = is_as_of
         self._holder = LockHolder(now, exclusive)
         self.serializable = serializable
-        self.turns = Turns(engine.contention if serializable else None)
+        self.turns = Turns(engine.contention if takes_turns else None)
         self._engine = engine
         self._epoch = engine.epoch
         self._begun = begun
@@ -95,15 +96,17 @@ class Snapshot:
         serializable: bool = False,
         exclusive: bool = False,
         is_as_of: bool = False,
+        takes_turns: bool = False,
         contended: Iterable[Target] = (),
     ) -> Snapshot:
         """Begin at the present commit in containers below `parents`, and in other containers at their first use.
 
         `exclusive`: lock written records exclusively until `close`. `is_as_of`: `now` is a later instant, and the transaction
-        only reads: what will be left then. `contended`: the transaction first waits for its turns there (`Turns.lost`).
+        only reads: what will be left then. `takes_turns`: it reads in turns what others contend for. `contended`: where it takes
+        its turns before it begins (`Turns.lost`).
         """
         # The cache must watch before the rows are read, or a version that is replaced between the two is missed.
-        snapshot = cls(engine, now, {}, frozenset(parents), serializable, exclusive, is_as_of)
+        snapshot = cls(engine, now, {}, frozenset(parents), serializable, exclusive, is_as_of, takes_turns)
         try:
             for target in order_targets(contended):
                 await snapshot.turns.take(target, in_order=True)

@@ -87,11 +87,11 @@ def query_transactions(driver: Any, client: int, work: Callable[[Execute, int], 
             pool.retry_tx_sync(attempt)
 
 
-def query_operations(driver: Any, client: int, work: Callable[[Execute, int], None]) -> None:
+def query_operations(driver: Any, client: int, work: Callable[[Execute, int], None], mode: Any = None) -> None:
     """`retry_operation_sync`: the caller begins the transaction, and commits it."""
 
     def attempt(session: Any) -> None:
-        with session.transaction(ydb.QuerySerializableReadWrite()) as transaction:
+        with session.transaction(mode or ydb.QuerySerializableReadWrite()) as transaction:
 
             def execute(text: str) -> list[Any]:
                 with transaction.execute(text) as parts:
@@ -103,6 +103,11 @@ def query_operations(driver: Any, client: int, work: Callable[[Execute, int], No
     with ydb.QuerySessionPool(driver, size=1) as pool:
         for _ in range(INCREMENTS):
             pool.retry_operation_sync(attempt)
+
+
+def snapshots(driver: Any, client: int, work: Callable[[Execute, int], None]) -> None:
+    """Transactions of which the commit checks the writes alone."""
+    query_operations(driver, client, work, ydb.QuerySnapshotReadWrite())
 
 
 def table_client(driver: Any, client: int, work: Callable[[Execute, int], None]) -> None:
@@ -131,6 +136,7 @@ def statements(driver: Any, client: int, work: Callable[[Execute, int], None]) -
         (query_transactions, one_row),
         (query_operations, one_row),
         (table_client, one_row),
+        (snapshots, one_row),
         (query_transactions, behind_another_row),
         (table_client, behind_another_row),
         (query_transactions, two_rows),
