@@ -87,6 +87,9 @@ class Admin:
         self.targets = TargetResolver(engine, spaces)
         # Front ends load the modules behind their references on first use.
         engine.reaper.refer({each.space: partial(getattr, each, "references") for each in spaces})
+        engine.reaper.publications.publishers = {
+            each.space: publisher for each in spaces if (publisher := each.publisher) is not None
+        }
         engine.nodes.hold_filters.use({each.space: each for each in spaces})
         self.events = EventStreams(engine, self.targets, engine.quotas.get(EVENT_STREAMS, MAX_STREAMS))
         self.clock = ClockControl(

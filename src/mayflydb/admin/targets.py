@@ -17,6 +17,7 @@ from mayflydb.engine.engine import Engine
 from mayflydb.engine.lifecycle.references import References
 from mayflydb.engine.lifecycle.rolling_up import RollUpPlan
 from mayflydb.engine.proposals import Anchors, Change, Proposal
+from mayflydb.engine.publishing import Publisher
 from mayflydb.expiry.roll_up import RollUp
 from mayflydb.expiry.rules import Cause
 from mayflydb.model.errors import BadRequest, NotFound
@@ -64,6 +65,10 @@ class Targets(Protocol):
     @property
     def references(self) -> References:
         """The references between records of this front end."""
+
+    @property
+    def publisher(self) -> Callable[[], Publisher] | None:
+        """Returns what writes of the changes of records; None: no container of this front end has a publisher."""
 
     @property
     def causes(self) -> Mapping[Cause, str]:

@@ -109,7 +109,8 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     kept after they have ended; None: there never was one. `past`: the earlier states that can be read; None: none can. `holds`:
     the legal holds, released ones until what they preserved is removed. `preserved`: the container of what they preserved; None:
     there never was a hold. `ledger`: the container that has the progress of its archive. `held_roll_up`: why expired records
-    wait to be rolled up; None: they do not.
+    wait to be rolled up; None: they do not. `publisher`: the space of the front end that is told of each change
+    of a record, in the transaction that makes it; None: none is.
     """
 
     body: Mapping[str, Any]
@@ -138,6 +139,7 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     past: Past | None = None
     ledger: int | None = None
     held_roll_up: HeldRollUp | None = None
+    publisher: str | None = None
 
     @property
     def is_held(self) -> bool:
@@ -171,6 +173,7 @@ class Node(msgspec.Struct, frozen=True):
             or lifecycle.keeps_versions
             or bool(lifecycle.cascade)
             or lifecycle.roll_up is not None
+            or self.definition.publisher is not None
         )
 
     @property

@@ -9,7 +9,7 @@ import msgspec
 
 from mayflydb.engine.catalog import Definition, Index
 from mayflydb.model.instant import Instant
-from mayflydb.model.record import Dates, Entry, Record
+from mayflydb.model.record import Dates, Entry, Kind, Record
 
 ANY_VERSION = -1
 """`if_match` for "any version, but the record must exist"."""
@@ -84,6 +84,18 @@ class Written(msgspec.Struct, frozen=True):
     record: Record
     created: bool
     now: Instant
+
+
+class RecordChange(msgspec.Struct, frozen=True):
+    """A change of a record, for the front end that publishes it. `before` None: a new record; `after` None: it is gone.
+
+    `remembered`: as in the draft.
+    """
+
+    kind: Kind
+    before: Record | None
+    after: Record | None
+    remembered: bytes | None = None
 
 
 Step = Callable[[Sequence[Written]], Command]

@@ -12,6 +12,7 @@ from mayflydb.engine.budgets import Budgets
 from mayflydb.engine.catalog import OWNER_MISSING, Node, Nodes
 from mayflydb.engine.commands import Command, Step, Written
 from mayflydb.engine.companions import Companions
+from mayflydb.engine.contention import Contention
 from mayflydb.engine.dates import DateIndexes
 from mayflydb.engine.definitions import Definitions
 from mayflydb.engine.expiry_counts import ExpiryCounts
@@ -155,7 +156,7 @@ class Engine:
         self.version_cache = reaper.version_cache
         self.version_cache.max_bytes = self.transaction_bytes.limit // 2
         self._open_lifecycles(nodes)
-        self.nodes, self.locks = nodes, reaper.locks
+        self.nodes, self.locks, self.contention = nodes, reaper.locks, Contention()
         self._written_at: Instant = 0
         self._changed_at = self.committed_at = time.latest
         """The instant of the last write that this node has committed; later commits have no earlier instant."""
@@ -450,6 +451,8 @@ class Engine:
         reply = yield from body(transaction)
         if transaction.rolls_up:
             yield from self.reaper.roll_ups.roll_up(transaction)
+        if transaction.publishes:
+            yield from self.reaper.publications.publish(transaction)
         for container, replaced in transaction.replaced_versions():
             self.version_cache.note(container, replaced)
         if changes := transaction.changes:
@@ -471,8 +474,8 @@ class Engine:
             raise OwnerNotFound(OWNER_MISSING)
         space = Workspace(self.nodes.of(row), now, None, self.locks, holder, self.nodes.hold_filters)
         written = yield from space.run(command)
-        if space.expired:
-            # Its aggregate is in another container, which takes a transaction: this decision is made again.
+        if space.expired or space.published:
+            # What follows is written into another container, which takes a transaction: this decision is made again.
             return (yield from self._decide(body_of(container, command), now, holder))
         if space.replaced:
             self.version_cache.note(container, space.replaced)

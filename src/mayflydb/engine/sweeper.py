@@ -24,6 +24,7 @@ from mayflydb.engine.lifecycle.rolling_up import RollUpHeld, RollUps
 from mayflydb.engine.locks import Locked, Locks
 from mayflydb.engine.monitor import Monitor
 from mayflydb.engine.ordered_histories import ChangeNotifier
+from mayflydb.engine.publishing import Publications
 from mayflydb.engine.purge_decision import SweepReply, purge_due
 from mayflydb.engine.runs import PassSettings, Runs
 from mayflydb.engine.surveyor import Surveyor
@@ -71,6 +72,7 @@ class Sweeper:
         notifier: ChangeNotifier,
         guard: Guard,
         roll_ups: RollUps,
+        publications: Publications,
         latest: Callable[[], Instant],
     ) -> None:
         """`latest`: returns the latest instant that a client may have read."""
@@ -103,6 +105,7 @@ class Sweeper:
         self._children: Counter[int] = Counter()
         self._latest = latest
         self._roll_ups = roll_ups
+        self._publications = publications
         self.notice: Callable[[int, Upcoming, Schedule | None], None] = lambda container, ahead, own: None
         """Called with the deadline of each record that a sweep has written."""
         self._last: SweepResult | None = None
@@ -285,7 +288,7 @@ class Sweeper:
         with ExitStack() as stack:
             spared = {id: stack.enter_context(self._locks.purge(id)) for id in containers_below(self._nodes, container)}
             known = {id: frozenset(locked) for id, locked in spared.items() if locked is not None}
-            yield Surroundings(self.references, known, self._latest(), self._roll_ups)
+            yield Surroundings(self.references, known, self._latest(), self._roll_ups, self._publications)
 
     def _note_wait(self, container: int, waits: bool) -> None:
         if waits and container not in self.waiting:

@@ -7,9 +7,10 @@ from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 from mayflydb.engine.catalog import OWNER_MISSING, Node, Nodes
-from mayflydb.engine.commands import Command, Written
+from mayflydb.engine.commands import Command, RecordChange, Written
 from mayflydb.engine.lifecycle.access_ages import AccessAges, WriteTally
 from mayflydb.engine.locks import LockHolder, Locks
+from mayflydb.engine.ordered_histories import STAMP, next_stamp
 from mayflydb.engine.version_cache import Replaced
 from mayflydb.engine.workspace import Workspace
 from mayflydb.expiry.passes import Schedule
@@ -33,7 +34,10 @@ accesses are sampled, the instant of the write.
 class WriteTransaction:
     """The workspaces of the containers that a body uses; all of them decide by the same `now`."""
 
-    __slots__ = ("_holder", "_latest", "_locks", "_lsns", "_nodes", "_sampler", "_spaces", "_stamps", "now", "rolls_up")
+    __slots__ = (
+        "_holder", "_latest", "_locks", "_lsns", "_nodes", "_sampler", "_spaces", "_stamps", "author", "now",
+        "publishes", "rolls_up",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -54,6 +58,10 @@ class WriteTransaction:
         self._spaces: dict[int, Workspace] = {}
         self._lsns: dict[int, int] = {}
         self._stamps: dict[int, bytes] = {}
+        self.author = ""
+        """The user whose writes these are, for publishers; empty: not known."""
+        self.publishes = False
+        """True: a container is in use whose changes are published."""
         self.rolls_up = False
         """True: a container is in use whose expired records are rolled up."""
 
@@ -76,7 +84,15 @@ class WriteTransaction:
             self._lsns[container] = row.lsn
             if space.expired is not None:
                 self.rolls_up = True
+            if space.published is not None:
+                self.publishes = True
         return space
+
+    def number(self, orderer: int) -> Generator[Read[Any], Any, int]:
+        """Return the number of this transaction among all that a node orders; later ones have greater numbers."""
+        stamp = yield from next_stamp(orderer, self._stamps)
+        number: int = STAMP.unpack(stamp)[0]
+        return number
 
     def lsn(self, container: int) -> int:
         """Return the last lsn that was allocated in a container before this transaction used it."""
@@ -89,6 +105,15 @@ class WriteTransaction:
             if space.expired:
                 found.append((space.node, space.expired))
                 space.expired = []
+        return found
+
+    def take_published(self) -> list[tuple[Node, list[RecordChange]]]:
+        """Return the changes that are not published yet, by container."""
+        found = []
+        for space in self._spaces.values():
+            if space.published:
+                found.append((space.node, space.published))
+                space.published = []
         return found
 
     @property

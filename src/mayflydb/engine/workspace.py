@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from mayflydb.engine.catalog import Index, Node, row_of, with_several
-from mayflydb.engine.commands import Command, Draft, Mode, Written
+from mayflydb.engine.commands import Command, Draft, Mode, RecordChange, Written
 from mayflydb.engine.lifecycle.access_ages import WriteTally
 from mayflydb.engine.lifecycle.archive_ledger import check_room
 from mayflydb.engine.lifecycle.hold_filters import NO_MATCHES, HoldFilters, Matches
@@ -82,7 +82,8 @@ class Workspace:
 
     __slots__ = (
         "_container", "_definition", "_entries", "_exclusive", "_history", "_holder", "_indexes", "_keeper", "_locks", "_node",
-        "_now", "_records", "_shred", "_stamps", "changes", "expired", "latest", "replaced", "rules", "schedule", "tally",
+        "_now", "_records", "_shred", "_stamps", "changes", "expired", "latest", "published", "replaced", "rules", "schedule",
+        "tally",
     )  # fmt: skip
 
     def __init__(
@@ -118,7 +119,9 @@ class Workspace:
         self.expired: list[tuple[Record, Instant]] | None = None
         # The setting until a segment is begun for this transaction.
         self._shred: Shred | None = None
-        if definition.holds or definition.lifecycle is not NO_LIFECYCLE:
+        # The changes of records that are to be published; None where none is.
+        self.published: list[RecordChange] | None = None
+        if definition.holds or definition.lifecycle is not NO_LIFECYCLE or definition.publisher is not None:
             self._prepare_lifecycle(filters)
         self._indexes: list[Index] = []
         self._exclusive: Set[int] = frozenset()
@@ -140,6 +143,8 @@ class Workspace:
             self._keeper = Keeper(self._node, filters)
         if filters is not None and lifecycle.roll_up is not None:
             self.expired = []
+        if filters is not None and definition.publisher is not None:
+            self.published = []
         if lifecycle.shred != "off":
             self._shred = lifecycle.shred
 
@@ -238,8 +243,8 @@ class Workspace:
             if moves or self._keeper is not None:
                 yield from self._replace(visible, record, lsn, moves)
         self._keep(record, entries, visible, moves)
-        if self.tally is not None:
-            self.tally.note(visible, record)
+        if self.tally is not None or self.published is not None:
+            self._note_write(visible, record, draft.remembered)
         self._mark_several(entries)
         if self._history:
             kind = Kind.CREATE if visible is None else Kind.REPLACE
@@ -375,6 +380,7 @@ class Workspace:
         if self._keeper is not None:
             yield from self._retire(hidden, "replaced", lsn, NO_MATCHES)
         self._keep(record, None, hidden, moved=False)
+        self._publish(Kind.REPLACE, hidden, record, None)
         for slot, date in set(dates) - set(hidden.dates):
             self.changes.append(ReplaceEntries(self._container, slot, ((record, (date_key(date),)),)))
         yield from self._remember(Kind.REPLACE, lsn, record, hidden, record.value)
@@ -435,6 +441,7 @@ class Workspace:
         # The event tells that the data is gone: it waits as long as a hold preserves the record.
         self.changes.append(Delete(self._container, expired, None if held.holds else event))
         self.replaced.append(Replaced(expired, event.lsn))
+        self._publish(Kind.EXPIRE, expired, None, None)
         yield from self._remember(Kind.EXPIRE, event.lsn, expired, expired)
         if self._keeper is not None:
             yield from self._retire(expired, "expired", event.lsn, held, event)
@@ -456,10 +463,20 @@ class Workspace:
             self.tally.deleted += 1
         self.changes.append(Delete(self._container, record))
         self.replaced.append(Replaced(record, lsn))
+        self._publish(Kind.DELETE, record, None, None)
         if self._keeper is not None:
             yield from self._retire(record, "deleted", lsn, self._keeper.match(record))
         yield from self._remember(Kind.DELETE, lsn, record, record)
         self._forget(record)
+
+    def _note_write(self, visible: Record | None, record: Record, remembered: bytes | None) -> None:
+        if self.tally is not None:
+            self.tally.note(visible, record)
+        self._publish(Kind.CREATE if visible is None else Kind.REPLACE, visible, record, remembered)
+
+    def _publish(self, kind: Kind, before: Record | None, after: Record | None, remembered: bytes | None) -> None:
+        if self.published is not None:
+            self.published.append(RecordChange(kind, before, after, remembered))
 
     def _forget(self, record: Record) -> None:
         self._records[record.partition, record.key] = None

@@ -8,7 +8,9 @@ import random
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 
 from mayflydb.embedded import serve
 from mayflydb.engine.lifecycle.erasure_log import SELF_TEST
@@ -19,9 +21,9 @@ from reliability.kill9 import archiving
 KILLS = 3
 
 
-def run_until_killed(file: Path, root: Path, turns: int, after: float) -> None:
-    """Run for some turns, and kill the process within one."""
-    command = [sys.executable, archiving.__file__, str(file), str(root)]
+def run_until_killed(program: ModuleType, arguments: Sequence[Path], turns: int, after: float) -> None:
+    """Run a program for some turns, and kill the process within one."""
+    command = [sys.executable, str(program.__file__), *map(str, arguments)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(turns)]
@@ -43,7 +45,7 @@ async def read_expiries(file: Path) -> Counter[tuple[int, int]]:
 def test_files_after_kills(tmp_path: Path, seed: int) -> None:
     chance, file, root = random.Random(seed), tmp_path / "store.db", tmp_path / "archives"
     for _ in range(KILLS):
-        run_until_killed(file, root, chance.randint(1, 12), chance.random() / 20)
+        run_until_killed(archiving, (file, root), chance.randint(1, 12), chance.random() / 20)
     with serve(file, port=0, mongo_port=-1, ydb_port=-1, clock="virtual", archive_dir=root) as server:
         server.clock.advance(seconds=5)
         assert server.flush_archives()["error"] is None

@@ -12,6 +12,7 @@ from mayflydb.engine.catalog import Node, Nodes
 from mayflydb.engine.lifecycle.cascades import ChildRemoval
 from mayflydb.engine.lifecycle.references import References
 from mayflydb.engine.lifecycle.rolling_up import RollUps
+from mayflydb.engine.publishing import Publications
 from mayflydb.engine.transactions import WriteTransaction
 from mayflydb.expiry.deadline import earliest_expiry
 from mayflydb.expiry.ranges import DueRange
@@ -27,12 +28,14 @@ class Surroundings(msgspec.Struct, frozen=True):
 
     `latest`: the latest instant that a client may have read; versions that are kept end no earlier. `roll_ups`: writes the
     aggregates of what expires; None: what is to be rolled up stays.
+    `publications`: publishes what expires; None: what is to be published stays.
     """
 
     references: Mapping[str, Callable[[], References]] = {}
     spared: Mapping[int, Set[Identity]] = {}
     latest: Instant = 0
     roll_ups: RollUps | None = None
+    publications: Publications | None = None
 
 
 ALONE: Final = Surroundings()
@@ -46,8 +49,13 @@ class PurgedRecords(msgspec.Struct, frozen=True):
 
 
 def begin_purge(nodes: Nodes, node: Node, request: PurgeRequest, surroundings: Surroundings) -> WriteTransaction | None:
-    """Begin the transaction of a purge; None: what expires has to be rolled up, and cannot be."""
+    """Begin the transaction of a purge; None: what expires has to be rolled up or
+    published, and cannot be."""
     lifecycle, roll_ups = node.definition.lifecycle, surroundings.roll_ups
+    if node.definition.publisher is not None and (
+        surroundings.publications is None or not surroundings.publications.can_publish(node)
+    ):
+        return None
     if lifecycle.roll_up is not None and roll_ups is None:
         return None
     # Children may be rolled up, too, by their own container.
@@ -89,6 +97,8 @@ def expire_each(
         children.removed[node.id] += gone
     if transaction.rolls_up and surroundings.roll_ups is not None and any(children.removed.values()):
         yield from surroundings.roll_ups.roll_up(transaction)
+    if transaction.publishes and surroundings.publications is not None:
+        yield from surroundings.publications.publish(transaction)
     return PurgedRecords(tuple(purged), children.removed)
 
 

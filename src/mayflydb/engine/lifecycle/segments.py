@@ -30,9 +30,11 @@ def switch(now: Instant, before: Node, after: Definition) -> Generator[Read[Any]
 def check_shredding(definition: Definition) -> None:
     """Raise Unsupported if versions of records that are to be shredded would be kept unsealed after their end."""
     lifecycle = definition.lifecycle
-    if lifecycle.shred != "off" and (lifecycle.keeps_versions or definition.holds):
+    kept = lifecycle.keeps_versions or definition.holds or definition.publisher is not None
+    if lifecycle.shred != "off" and kept:
         raise Unsupported(
-            "a container that shreds its records keeps no version of them: no last images, history, archive or legal hold",
+            "a container that shreds its records keeps no version of them: no last images, history, archive, legal hold or"
+            " changefeed",
             hint="choose one of both for this container",
         )
 

@@ -50,6 +50,7 @@ class CosmosTargets:
     """The containers of this front end for the admin API."""
 
     space = "cosmos"
+    publisher = None
     causes: Mapping[Cause, str] = {"default": "defaultTtl {} s after _ts", "item": "item ttl {} s after _ts"}
     separator = "/"
     databases = None

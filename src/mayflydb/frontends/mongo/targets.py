@@ -32,6 +32,7 @@ class MongoTargets:
     """Facts about collections for the admin API, and changes of their TTL indexes."""
 
     space = "mongo"
+    publisher = None
     causes: Mapping[Cause, str] = {"default": "expireAfterSeconds {} s after _ts", "item": "item ttl {} s after _ts"}
     separator = "."
     databases = None

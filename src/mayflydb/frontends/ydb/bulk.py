@@ -32,11 +32,15 @@ async def build_commands(layout: RowLayout, effect: Effect, crossing: Crossing =
 
 
 async def write_effects(
-    engine: Engine, effects: Sequence[tuple[RowLayout, Effect]], now: Instant, crossing: Crossing = ON_LOOP
+    engine: Engine,
+    effects: Sequence[tuple[RowLayout, Effect]],
+    now: Instant,
+    crossing: Crossing = ON_LOOP,
+    author: str = "",
 ) -> None:
     """Apply all effects in order, or none. Errors: PRECONDITION_FAILED for a taken unique key, OwnerNotFound.
 
-    `crossing`: gives turns before the decision.
+    `crossing`: gives turns before the decision. `author`: the user whose writes these are.
 
     WriteConflict if the definition of a table has changed, or if a hidden row is in the way that an open transaction
     may have updated.
@@ -46,6 +50,7 @@ async def write_effects(
     ]
 
     def decide(transaction: WriteTransaction) -> Steps[None]:
+        transaction.author = author
         for container, effect, commands in commands_by_table:
             space = yield from transaction.on(container)
             for command in commands:

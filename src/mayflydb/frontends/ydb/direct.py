@@ -40,8 +40,10 @@ class DirectTables:
         open_tables: Callable[[], Awaitable[StoreTables]],
         sequences: Sequences,
         crossing: Crossing = ON_LOOP,
+        author: str = "",
     ) -> None:
         self._crossing = crossing
+        self._author = author
         self._sequences = sequences
         self._engine = engine
         self._now = now
@@ -115,4 +117,4 @@ class DirectTables:
             planned.append((self._layouts.of(view), effect))
             self._accessed.setdefault(effect.table, RowCounts()).count(effect)
         if planned:
-            await bulk.write_effects(self._engine, planned, self._now, self._crossing)
+            await bulk.write_effects(self._engine, planned, self._now, self._crossing, self._author)

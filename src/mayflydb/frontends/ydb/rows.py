@@ -57,6 +57,17 @@ Values = list[Value]
 """A row by column number."""
 
 
+class WriteNote(msgspec.Struct, frozen=True, array_like=True):
+    """What a changefeed tells of a write beside the row. `replaced`: by REPLACE. `columns`: the numbers of the given ones."""
+
+    replaced: bool
+    columns: tuple[int, ...]
+
+
+encode_note = _pack
+decode_note = msgspec.msgpack.Decoder(WriteNote).decode
+
+
 def partition_of(key: bytes) -> bytes:
     """Return the partition of the record with this key."""
     # YDB's tables have no partition key, so each row is a partition of its own.
@@ -270,10 +281,11 @@ class RowLayout:
 
     # --- records to be -------------------------------------------------------------------------------------------------
 
-    def draft(self, values: Values, key: bytes) -> Draft:
-        """Return the record of a row with its entries and dates."""
+    def draft(self, values: Values, key: bytes, note: bytes | None = None) -> Draft:
+        """Return the record of a row with its entries and dates. `note`: an encoded WriteNote."""
         return Draft(
             self.encode(values),
+            remembered=note,
             indexed=lambda indexes: self.entries(indexes, key, values),
             dates=lambda definition: self.dates(definition, values),
         )

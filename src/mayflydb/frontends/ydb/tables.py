@@ -15,6 +15,9 @@ from mayflydb.engine.catalog import Index, Node
 from mayflydb.frontends.ydb.serials import Sequence
 from mayflydb.query.yql.schemas import Table
 
+ChangefeedMode = Literal["KEYS_ONLY", "UPDATES", "NEW_IMAGE", "OLD_IMAGE", "NEW_AND_OLD_IMAGES"]
+ChangefeedFormat = Literal["JSON", "DYNAMODB_STREAMS_JSON", "DEBEZIUM_JSON"]
+
 Unit = Literal["SECONDS", "MILLISECONDS", "MICROSECONDS", "NANOSECONDS"]
 
 
@@ -52,6 +55,31 @@ class StoredColumn(msgspec.Struct, frozen=True, omit_defaults=True):
     sequence: Sequence | None = None
 
 
+class Scan(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An initial scan that is under way: the rows with an lsn up to `lsn` are told of, as they were at the instant `at`.
+
+    `number`: the number of the transaction that began it, for virtual timestamps.
+    """
+
+    lsn: int
+    at: int
+    number: int
+
+
+class Changefeed(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A changefeed. `topic`: the node of its topic, whose body has the retention and the consumers."""
+
+    name: str
+    mode: ChangefeedMode
+    format: ChangefeedFormat
+    topic: int
+    virtual_timestamps: bool = False
+    user_sids: bool = False
+    aws_region: str = ""
+    attributes: dict[str, str] = {}
+    scan: Scan | None = None
+
+
 class TableBody(msgspec.Struct, frozen=True, omit_defaults=True):
     """The definition of a table.
 
@@ -70,6 +98,7 @@ class TableBody(msgspec.Struct, frozen=True, omit_defaults=True):
     settings: dict[str, Any] = {}
     families: tuple[dict[str, Any], ...] = ()
     column_store: bool = False
+    changefeeds: tuple[Changefeed, ...] = ()
     permissions: dict[str, tuple[str, ...]] = {}
 
 

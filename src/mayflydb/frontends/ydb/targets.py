@@ -13,6 +13,7 @@ from mayflydb.engine.catalog import Node
 from mayflydb.engine.lifecycle.references import References
 from mayflydb.engine.lifecycle.rolling_up import RollUpPlan
 from mayflydb.engine.proposals import Anchors, Change, Proposal
+from mayflydb.engine.publishing import Publisher
 from mayflydb.expiry.roll_up import RollUp
 from mayflydb.expiry.rules import Cause
 from mayflydb.model.errors import BadRequest, Unsupported
@@ -39,6 +40,7 @@ class YdbTargets:
         """Take the served databases and the function that returns the schemes; None if YDB is not served."""
         self.databases = tuple(databases)
         self._schemes = schemes
+        self._publisher: Publisher | None = None
         self._date_readers: dict[int, tuple[Node, Callable[[Record], Mapping[str, Instant]]]] = {}
 
     @cached_property
@@ -47,6 +49,14 @@ class YdbTargets:
         from mayflydb.frontends.ydb.references import YdbReferences
 
         return YdbReferences()
+
+    def publisher(self) -> Publisher:
+        """Return what writes of the changes of rows into the topics of changefeeds."""
+        if self._publisher is None:
+            from mayflydb.frontends.ydb.changefeeds.publisher import TablePublisher
+
+            self._publisher = TablePublisher()
+        return self._publisher
 
     def is_listed(self, database: str, container: Node | None = None) -> bool:
         """True for a database and for a table. Directories and views have no rows."""

@@ -20,7 +20,7 @@ from typing import Final, TypeVar
 from mayflydb.engine.commands import Command, Draft, Mode
 from mayflydb.frontends.ydb.crossing import ON_LOOP, Crossing
 from mayflydb.frontends.ydb.reading import constraint_violation
-from mayflydb.frontends.ydb.rows import RowLayout, Values, partition_of
+from mayflydb.frontends.ydb.rows import RowLayout, Values, WriteNote, encode_note, partition_of
 from mayflydb.model.record import Record
 from mayflydb.query.yql.faults import Fault, fault
 from mayflydb.query.yql.schemas import Effect, Row
@@ -82,6 +82,7 @@ def command_factory(effect: Effect, rows: GivenRows) -> Callable[[bytes, Row], C
     if effect.verb == "DELETE":
         return lambda key, row: Command(Mode.DELETE, partition_of(key), key)
     mode = Mode.CREATE if effect.verb == "INSERT" else Mode.UPSERT
+    rows.note_verb(effect.verb)
     change = rows.merge if merges_rows(effect, rows) else rows.draft
     return lambda key, row: Command(mode, partition_of(key), key, change(row, key))
 
@@ -111,6 +112,12 @@ class GivenRows:
         types = {column.name: str(bare(column.type)) for column in layout.view.table.columns}
         self._variable_places = [place for place, name in enumerate(columns) if types[name] in VARIABLE_LENGTH]
         self.has_all_columns = len(set(columns)) == len(layout.numbers) and not generated
+        self._note: bytes | None = None
+
+    def note_verb(self, verb: str) -> None:
+        """Have each draft remember the verb and the columns, where a changefeed tells of them."""
+        if self._layout.view.body.changefeeds:
+            self._note = encode_note(WriteNote(verb == "REPLACE", tuple(self._numbers)))
 
     def key_of(self, row: Row) -> bytes:
         """Return the key of a row's record. BAD_REQUEST for a value or key above its limit."""
@@ -143,12 +150,16 @@ class GivenRows:
 
     def draft(self, row: Row, key: bytes) -> Draft:
         """Return the record of a new row."""
-        return self._layout.draft(self.new_row(row), key)
+        return self.draft_of(self.new_row(row), key)
+
+    def draft_of(self, values: Values, key: bytes) -> Draft:
+        """Return the record of a whole row."""
+        return self._layout.draft(values, key, self._note)
 
     def merge(self, row: Row, key: bytes) -> Callable[[Record | None], Draft]:
         """Return the function by which an UPSERT turns the stored record, or None, into the new one."""
 
-        return lambda before: self._layout.draft(self.merge_into(before, row), key)
+        return lambda before: self.draft_of(self.merge_into(before, row), key)
 
     def merge_into(self, before: Record | None, row: Row) -> Values:
         """Return the stored row with these values in it, or a new row."""

@@ -97,7 +97,8 @@ class TableWriter:
             return None
         values = rows.overlay(self._layout.decode(before.value), row)
         await self._check_unique(effect, key, values)
-        command = Command(Mode.REPLACE, partition_of(key), key, self._layout.draft(values, key))
+        rows.note_verb(effect.verb)
+        command = Command(Mode.REPLACE, partition_of(key), key, rows.draft_of(values, key))
         await self._snapshot.run(self._container, command)
         return values
 

@@ -39,7 +39,7 @@ async def bulk_upsert(services: Services, call: GrpcCall, request: Any) -> bytes
     effect = await statement.call(0, _read_effect, view, form, request)
     with services.engine.evaluators.keep_collector_away():
         layout = services.environment.layouts.of(view)
-        await bulk.write_effects(services.engine, [(layout, effect)], call.now, FromThread(statement))
+        await bulk.write_effects(services.engine, [(layout, effect)], call.now, FromThread(statement), call.user)
     return wire.operation_response(type_name="Ydb.Table.BulkUpsertResult")
 
 

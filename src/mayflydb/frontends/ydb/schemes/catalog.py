@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
@@ -13,7 +13,9 @@ from mayflydb.engine.catalog_changes import CatalogTransaction
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.reads import Steps
 from mayflydb.expiry.rules import without_stamps
-from mayflydb.frontends.ydb.schemes import paths, tree
+from mayflydb.frontends.ydb.changefeeds.publisher import TablePublisher
+from mayflydb.frontends.ydb.changefeeds.scans import InitialScans
+from mayflydb.frontends.ydb.schemes import feeds, paths, tree
 from mayflydb.frontends.ydb.schemes.builds import Builds
 from mayflydb.frontends.ydb.schemes.definitions import TtlPolicy, alter_definition, new_table, with_rule
 from mayflydb.frontends.ydb.schemes.entries import (
@@ -35,11 +37,12 @@ from mayflydb.frontends.ydb.schemes.faults import (
 )
 from mayflydb.frontends.ydb.schemes.lookup import Lookup
 from mayflydb.frontends.ydb.schemes.specs import AlterSpec, TableSpec
-from mayflydb.frontends.ydb.schemes.staging import drop_unfinished
+from mayflydb.frontends.ydb.schemes.staging import HiddenTables
 from mayflydb.frontends.ydb.schemes.system_rows import system_rows
 from mayflydb.frontends.ydb.schemes.tree import TableMove
 from mayflydb.frontends.ydb.sequences import Sequences
 from mayflydb.frontends.ydb.tables import TableView
+from mayflydb.frontends.ydb.topics.log import SPACE as TOPIC_STATES
 from mayflydb.model.errors import NotFound
 from mayflydb.model.instant import Instant, Span
 from mayflydb.query.yql.faults import Fault, fault
@@ -75,13 +78,18 @@ class SchemeOptions(Protocol):
 class Schemes(Lookup):
     """Lookups and changes of schemes. Each change takes the instant of its call."""
 
+    session: Hashable = None
+    """The session whose temporary tables are seen; None: no session's."""
+
     def __init__(self, engine: Engine, options: SchemeOptions) -> None:
         super().__init__(engine, options.databases)
         self.started_at: Instant = 0
         tick = engine.reaper.pass_settings.tick
         self.ttl_policy = TtlPolicy(options.min_run_interval, options.hide_expired, options.run_interval, tick)
         self.builds = Builds(engine, self)
+        self.hidden = HiddenTables(engine)
         self.sequences = Sequences(engine)
+        self.scans = InitialScans(engine, TablePublisher())
 
     async def system_rows(self, entry: SystemEntry) -> list[Row]:
         """Return the current rows of a system table, with all columns."""
@@ -99,7 +107,17 @@ class Schemes(Lookup):
         database, name = await self.split_new(path)
         with refuse_invalid(CREATE_STATUS):
             definition = new_table(spec, owner, self.ttl_policy, now)
-        node = await self._write(lambda catalog: tree.create_entry(catalog, database, name, definition, now, replace))
+
+        def create(catalog: CatalogTransaction) -> Steps[Node]:
+            node = yield from tree.create_entry(catalog, database, name, definition, now, replace)
+            if not spec.changefeeds:
+                return node
+            with refuse_invalid(CREATE_STATUS):
+                return (yield from feeds.add_feeds(catalog, node, database, spec.changefeeds, now))
+
+        if spec.changefeeds:
+            await self.engine.definitions.space(TOPIC_STATES, now)
+        node = await self._write(create)
         self.engine.reaper.invalidate(node.id)
         return self.view(node, paths.join_path(path))
 
@@ -123,6 +141,9 @@ class Schemes(Lookup):
         table does not exist, or the change is invalid.
         """
         view = await self.get_table(path)
+        with refuse_invalid(ALTER_STATUS):
+            if feeds.changes_feeds(spec):
+                return await self._alter_feeds(view, spec, now)
 
         def change(node: Node) -> Definition:
             with refuse_invalid(ALTER_STATUS):
@@ -141,10 +162,37 @@ class Schemes(Lookup):
                 await self.builds.wait(after)
         return after
 
+    async def _alter_feeds(self, view: TableView, spec: AlterSpec, now: Instant) -> TableView:
+        """Add or drop a changefeed. Invalid: the first violation; faults of `feeds.alter_feeds`."""
+        if view.body.column_store:
+            raise Invalid("Changefeeds of column tables are not supported", "UNSUPPORTED")
+        database, _ = await self.split(view.table.path)
+        await self.engine.definitions.space(TOPIC_STATES, now)
+        node = await self._write(lambda catalog: feeds.alter_feeds(catalog, view.node.id, database, spec, now))
+        after = self.view(node, view.table.path)
+        self.scans.start(after)
+        return after
+
+    async def is_temporary(self, path: str) -> bool:
+        """Return whether the session has a temporary table at a path."""
+        return False
+
     async def drop(self, path: str) -> None:
-        """Drop a table with its rows. Faults: the table does not exist."""
+        """Drop a table with its rows and changefeeds. Faults: the table does not exist."""
         view = await self.get_table(path)
-        await self._drop_node(view.node, path)
+        if not view.body.changefeeds:
+            await self._drop_node(view.node, path)
+            return
+
+        def drop(catalog: CatalogTransaction) -> Steps[list[int]]:
+            node = yield from catalog.load(view.node.id)
+            if node is None:
+                raise missing_path(path)
+            yield from tree.drop_entry(catalog, node)
+            return [node.id, *(feed.topic for feed in view.body.changefeeds)]
+
+        for id in await self._write(drop):
+            self.engine.reaper.invalidate(id)
 
     async def rename(self, moves: Iterable[tuple[str, str, bool]], now: Instant) -> None:
         """Rename tables, all or none.
@@ -158,9 +206,9 @@ class Schemes(Lookup):
         for id in replaced:
             self.engine.reaper.invalidate(id)
 
-    async def publish(self, copies: Sequence[tuple[int, str, str]], now: Instant) -> None:
-        """Give hidden tables their paths. `copies`: (id, database, name) each. Faults: see `tree.publish_copies`."""
-        await self._write(lambda catalog: tree.publish_copies(catalog, copies, now))
+    async def publish(self, copies: Sequence[tuple[int, str, str]], now: Instant, replace: bool = False) -> None:
+        """Give hidden tables their paths. `copies`: (id, database, name) each. `replace`, faults: see `tree.publish_copies`."""
+        await self._write(lambda catalog: tree.publish_copies(catalog, copies, now, replace))
 
     # --- views and directories -------------------------------------------------------------------------------------
 
@@ -226,7 +274,7 @@ class Schemes(Lookup):
         settings.
         """
         self.started_at = now
-        await drop_unfinished(self.engine)
+        await self.hidden.drop_unfinished()
 
         def change(node: Node) -> Definition:
             return with_rule(node.definition, self.ttl_policy, now)
@@ -238,10 +286,13 @@ class Schemes(Lookup):
                 with contextlib.suppress(NotFound):
                     await self.engine.definitions.replace(view.node.id, change, now)
             self.builds.start(view)
+            self.scans.start(view)
 
     async def close(self) -> None:
         """Stop the builds. `resume` continues them."""
+        await self.scans.close()
         await self.builds.close()
+        await self.hidden.close()
 
     async def split_new(self, path: str) -> tuple[str, str]:
         """Split an absolute path for a new entry into (database, name below it).

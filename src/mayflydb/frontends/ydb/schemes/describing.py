@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from mayflydb.frontends.ydb.changefeeds.options import FORMATS, MODES
 from mayflydb.frontends.ydb.descriptors import message
-from mayflydb.frontends.ydb.schemes.entries import DirectoryEntry, Entry, IndexEntry, SystemEntry, ViewEntry, created_of
+from mayflydb.frontends.ydb.schemes.entries import (
+    DirectoryEntry,
+    Entry,
+    IndexEntry,
+    SystemEntry,
+    TopicEntry,
+    ViewEntry,
+    created_of,
+)
 from mayflydb.frontends.ydb.schemes.from_wire import UNITS_BY_NUMBER
 from mayflydb.frontends.ydb.schemes.paths import leaf
 from mayflydb.frontends.ydb.schemes.physical import describe_other_settings, describe_partitioning
 from mayflydb.frontends.ydb.serials import Sequence, sequence_name
-from mayflydb.frontends.ydb.tables import TableBody, TableView, TtlSettings
+from mayflydb.frontends.ydb.tables import Changefeed, TableBody, TableView, TtlSettings
 from mayflydb.frontends.ydb.values import encode_type, encode_typed_value
 from mayflydb.model.instant import MILLISECOND
 from mayflydb.query.yql.schemas import Column, Index, Table
@@ -20,8 +29,12 @@ DIRECTORY: Final = 1
 TABLE: Final = 2
 DATABASE: Final = 4
 COLUMN_TABLE: Final = 13
+TOPIC: Final = 17
 VIEW: Final = 20
 SYS_VIEW: Final = 24
+
+ENABLED: Final = 1
+INITIAL_SCAN: Final = 3
 
 READY: Final = 1
 BUILDING: Final = 2
@@ -45,7 +58,7 @@ def entry_message(entry: Entry) -> Any:
     found = message("Ydb.Scheme.Entry")(name=leaf(path_of(entry)), owner="root@builtin", type=_entry_type(entry))
     if isinstance(entry, DirectoryEntry) and entry.is_database:
         found.name = entry.path
-    if isinstance(entry, (TableView, ViewEntry, DirectoryEntry)):
+    if isinstance(entry, (TableView, ViewEntry, TopicEntry, DirectoryEntry)):
         found.owner = entry.body.owner
         for subject, names in entry.body.permissions.items():
             for into in (found.permissions, found.effective_permissions):
@@ -64,6 +77,8 @@ def _entry_type(entry: Entry) -> int:
             return COLUMN_TABLE if body.column_store else TABLE
         case ViewEntry():
             return VIEW
+        case TopicEntry():
+            return TOPIC
         case DirectoryEntry(is_database=True):
             return DATABASE
         case SystemEntry():
@@ -81,7 +96,7 @@ def describe_table(entry: Entry, sequences: Mapping[str, Sequence] | None = None
     """
     result = message("Ydb.Table.DescribeTableResult")()
     result.self.CopyFrom(entry_message(entry))
-    if isinstance(entry, (DirectoryEntry, ViewEntry)):
+    if isinstance(entry, (DirectoryEntry, ViewEntry, TopicEntry)):
         return result
     _describe_columns(entry.table, result)
     if isinstance(entry, TableView):
@@ -99,6 +114,8 @@ def describe_table(entry: Entry, sequences: Mapping[str, Sequence] | None = None
         describe_other_settings(body.settings, result)
         result.store_type = 2 if body.column_store else 1
         describe_partitioning(body.settings, result.partitioning_settings, body.column_store)
+        for feed in body.changefeeds:
+            _describe_changefeed(feed, result.changefeeds.add())
     return result
 
 
@@ -116,6 +133,17 @@ def _describe_column(column: Column, into: Any) -> None:
     into.family = column.family
     if column.has_default:
         into.from_literal.ParseFromString(encode_typed_value(column.type, column.default))
+
+
+def _describe_changefeed(feed: Changefeed, into: Any) -> None:
+    into.name = feed.name
+    into.mode, into.format = MODES.index(feed.mode) + 1, FORMATS.index(feed.format) + 1
+    into.state = ENABLED if feed.scan is None else INITIAL_SCAN
+    into.virtual_timestamps = feed.virtual_timestamps
+    into.aws_region = feed.aws_region
+    into.attributes.update(feed.attributes)
+    if feed.scan is not None:
+        into.initial_scan_progress.parts_total = 1
 
 
 def _describe_sequence(column: str, sequence: Sequence, into: Any, with_position: bool) -> None:

@@ -8,6 +8,7 @@ import msgspec
 
 from mayflydb.engine.catalog import Definition, Node
 from mayflydb.frontends.ydb.tables import TableView
+from mayflydb.frontends.ydb.topics.bodies import TopicBody
 from mayflydb.model.instant import Instant
 from mayflydb.query.yql.schemas import Table, View
 
@@ -47,6 +48,14 @@ class ViewEntry(msgspec.Struct, frozen=True):
     view: View
 
 
+class TopicEntry(msgspec.Struct, frozen=True):
+    """A topic, also one that belongs to a changefeed."""
+
+    path: str
+    body: TopicBody
+    node: Node
+
+
 class SystemEntry(msgspec.Struct, frozen=True):
     """A system table. Its rows are computed when it is read (`system_rows`)."""
 
@@ -64,11 +73,11 @@ class IndexEntry(msgspec.Struct, frozen=True):
     table: Table
 
 
-Entry: TypeAlias = TableView | ViewEntry | DirectoryEntry | SystemEntry | IndexEntry
+Entry: TypeAlias = TableView | ViewEntry | TopicEntry | DirectoryEntry | SystemEntry | IndexEntry
 
 
 def kind_of(node: Node | Definition) -> str:
-    """Return the kind of an entry: "table", "view" or "directory"."""
+    """Return the kind of an entry: "table", "view", "topic" or "directory"."""
     kind: str = node.body.get("kind", "table")
     return kind
 
@@ -77,4 +86,4 @@ def created_of(entry: Entry) -> Instant:
     """Return the instant of an entry's creation; 0 if it has none."""
     if isinstance(entry, TableView):
         return entry.body.created
-    return entry.body.created if isinstance(entry, (ViewEntry, DirectoryEntry)) else 0
+    return entry.body.created if isinstance(entry, (ViewEntry, TopicEntry, DirectoryEntry)) else 0

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from mayflydb.frontends.ydb.changefeeds.options import spec_of_message
 from mayflydb.frontends.ydb.schemes.defaults import literal_of, parse_literal
 from mayflydb.frontends.ydb.schemes.faults import Invalid
 from mayflydb.frontends.ydb.schemes.physical import FEATURE_FLAGS, partitioning_settings, storage_settings
@@ -92,8 +93,6 @@ def _initial_partitions(request: Any) -> dict[str, Any]:
 
 def alter_spec(request: Any) -> AlterSpec:
     """Return the changes in an AlterTableRequest. Faults, Invalid as in `table_spec`."""
-    if request.add_changefeeds or request.drop_changefeeds:
-        raise _unsupported("A changefeed")
     if request.WhichOneof("tiering_action") is not None:
         raise _unsupported("Tiering")
     families = (*request.add_column_families, *request.alter_column_families)
@@ -109,6 +108,8 @@ def alter_spec(request: Any) -> AlterSpec:
         attributes=dict(request.alter_attributes),
         settings=partitioning_settings(request.alter_partitioning_settings) | _other_settings(request, "set_"),
         families=_families(request.add_columns, families),
+        add_changefeeds=tuple(map(spec_of_message, request.add_changefeeds)),
+        drop_changefeeds=tuple(request.drop_changefeeds),
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
+from mayflydb.frontends.ydb.changefeeds.options import spec_of_settings
 from mayflydb.frontends.ydb.schemes import settings
 from mayflydb.frontends.ydb.schemes.defaults import default_literal
 from mayflydb.frontends.ydb.schemes.faults import Invalid
@@ -38,8 +39,8 @@ SECOND: Final = 1_000_000
 # --- CREATE TABLE ----------------------------------------------------------------------------------------------------
 
 
-def table_spec(statement: ast.CreateTable) -> TableSpec:
-    """Return the spec in CREATE TABLE. Faults: an invalid or unsupported phrase."""
+def table_spec(statement: ast.CreateTable, of_query: Sequence[ColumnSpec] = ()) -> TableSpec:
+    """Return the spec in CREATE TABLE. `of_query`: the columns of CREATE TABLE AS. Faults: an invalid or unsupported phrase."""
     _check_kind(statement)
     if statement.primary_key is None:
         raise fault("Primary key is required for ydb tables.", statement.at)
@@ -49,25 +50,20 @@ def table_spec(statement: ast.CreateTable) -> TableSpec:
     if statement.partition_by:
         physical["PARTITION_BY"] = list(statement.partition_by)
     return TableSpec(
-        columns=tuple(_column(each) for each in statement.columns),
+        columns=tuple(of_query) or tuple(_column(each) for each in statement.columns),
         key=statement.primary_key,
         indexes=tuple(_index(each) for each in statement.indexes),
         ttl=None if isinstance(ttl, KeepTtl) else ttl,
         settings=physical,
         families=tuple(_family(each.name, each.settings) for each in statement.families),
         column_store=column_store,
+        changefeeds=tuple(map(spec_of_settings, statement.changefeeds)),
     )
 
 
 def _check_kind(statement: ast.CreateTable) -> None:
     if statement.kind != "TABLE":
         raise unsupported(f"CREATE {statement.kind}", statement.at)
-    if statement.temporary:
-        raise unsupported("CREATE TEMPORARY TABLE", statement.at)
-    if statement.as_query is not None:
-        raise unsupported("CREATE TABLE AS", statement.at)
-    if statement.changefeeds:
-        raise unsupported("CHANGEFEED", statement.changefeeds[0].at)
 
 
 def _column(given: ast.ColumnSpec) -> ColumnSpec:
@@ -240,8 +236,12 @@ def _apply_settings_action(spec: AlterSpec, action: ast.TableAction) -> AlterSpe
             return replace(spec, families=(*spec.families, _family(family.name, family.settings)))
         case ast.AlterFamily(name=name, settings=given):
             return replace(spec, families=(*spec.families, _family(name, given)))
+        case ast.AddChangefeed(changefeed=feed):
+            return replace(spec, add_changefeeds=(*spec.add_changefeeds, spec_of_settings(feed)))
+        case ast.DropChangefeed(name=name):
+            return replace(spec, drop_changefeeds=(*spec.drop_changefeeds, name))
         case _:
-            raise unsupported("CHANGEFEED", action.at)
+            raise unsupported(type(action).__name__, action.at)
 
 
 def _set_settings(spec: AlterSpec, given: Sequence[ast.Setting]) -> AlterSpec:

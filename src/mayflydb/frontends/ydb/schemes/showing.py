@@ -10,7 +10,8 @@ from mayflydb.frontends.ydb.schemes.columns import parse_stored_type
 from mayflydb.frontends.ydb.schemes.entries import ViewEntry
 from mayflydb.frontends.ydb.schemes.physical import NOT_IN_YQL
 from mayflydb.frontends.ydb.serials import Sequence, sequence_name, serial_name
-from mayflydb.frontends.ydb.tables import StoredColumn, TableView, TtlSettings
+from mayflydb.frontends.ydb.tables import Changefeed, StoredColumn, TableView, TtlSettings
+from mayflydb.frontends.ydb.topics.bodies import TopicBody
 from mayflydb.model.durations import format_iso
 from mayflydb.model.instant import SECOND
 from mayflydb.query.yql.schemas import Index
@@ -32,9 +33,15 @@ def ttl_text(ttl: TtlSettings) -> str:
     return f"INTERVAL('{format_iso(ttl.expire_after * SECOND)}') DELETE ON {column}{unit}"
 
 
-def show_table(view: TableView, name: str, sequences: Mapping[str, Sequence] | None = None) -> str:
-    """Return `CREATE TABLE` of a table under a name, and `ALTER SEQUENCE` for each sequence that differs from a new
-    one.
+def show_table(
+    view: TableView,
+    name: str,
+    sequences: Mapping[str, Sequence] | None = None,
+    topics: Mapping[str, TopicBody] | None = None,
+    temporary: bool = False,
+) -> str:
+    """Return `CREATE TABLE` of a table under a name, `ALTER SEQUENCE` for each sequence that differs from a new one, and what
+    adds its changefeeds. `topics`: those of the changefeeds, by name.
     """
     lines = [_column(column) for column in view.body.columns]
     lines += [_index(index) for index in view.table.indexes]
@@ -46,7 +53,22 @@ def show_table(view: TableView, name: str, sequences: Mapping[str, Sequence] | N
     options = _options(view)
     with_clause = "\nWITH (\n" + ",\n".join(f"    {each}" for each in options) + "\n)" if options else ""
     sequence_changes = (_alter_sequence(view, column, state) for column, state in (sequences or {}).items())
-    return f"CREATE TABLE {quote(name)} (\n{body}\n){partition_clause}{with_clause};\n{''.join(sequence_changes)}"
+    feeds = "".join(_changefeed(name, feed, (topics or {})[feed.name]) for feed in view.body.changefeeds if topics)
+    create = "CREATE TEMPORARY TABLE" if temporary else "CREATE TABLE"
+    return f"{create} {quote(name)} (\n{body}\n){partition_clause}{with_clause};\n{''.join(sequence_changes)}{feeds}"
+
+
+def _changefeed(table: str, feed: Changefeed, topic: TopicBody) -> str:
+    """Return the statements that add a changefeed and the consumers of its topic."""
+    settings = [f"MODE = '{feed.mode}'", f"FORMAT = '{feed.format}'"]
+    settings += ["VIRTUAL_TIMESTAMPS = TRUE"] if feed.virtual_timestamps else []
+    settings += ["USER_SIDS = TRUE"] if feed.user_sids else []
+    settings += [f"AWS_REGION = {_literal(feed.aws_region)}"] if feed.aws_region else []
+    settings.append(f"RETENTION_PERIOD = INTERVAL('{format_iso(topic.retention * SECOND)}')")
+    settings += [f"TOPIC_MIN_ACTIVE_PARTITIONS = {topic.partitions}"] if topic.partitions > 1 else []
+    lines = f"\nALTER TABLE {quote(table)}\n    ADD CHANGEFEED {quote(feed.name)} WITH ({', '.join(settings)})\n;\n"
+    consumers = ",\n".join(f"    ADD CONSUMER {quote(each.name)}" for each in topic.consumers)
+    return lines + (f"\nALTER TOPIC {quote(f'{table}/{feed.name}')}\n{consumers}\n;\n" if consumers else "")
 
 
 def _alter_sequence(view: TableView, column: str, state: Sequence) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from mayflydb.frontends.ydb.serials import Sequence
-from mayflydb.frontends.ydb.tables import Unit
+from mayflydb.frontends.ydb.tables import ChangefeedFormat, ChangefeedMode, Unit
 from mayflydb.query.yql.types import Type
 
 IndexKind = Literal["sync", "async", "unique"]
@@ -45,6 +45,21 @@ class TtlSpec(msgspec.Struct, frozen=True):
     run_interval: int | None = None
 
 
+class ChangefeedSpec(msgspec.Struct, frozen=True):
+    """A new changefeed. `retention`: seconds; None: the default. `partitions`: of its topic; None: one."""
+
+    name: str
+    mode: ChangefeedMode
+    format: ChangefeedFormat
+    retention: int | None = None
+    virtual_timestamps: bool = False
+    initial_scan: bool = False
+    user_sids: bool = False
+    aws_region: str = ""
+    attributes: Mapping[str, str] = {}
+    partitions: int | None = None
+
+
 class TableSpec(msgspec.Struct, frozen=True):
     """A new table.
 
@@ -59,6 +74,7 @@ class TableSpec(msgspec.Struct, frozen=True):
     settings: Mapping[str, Any] = {}
     families: tuple[dict[str, Any], ...] = ()
     column_store: bool = False
+    changefeeds: tuple[ChangefeedSpec, ...] = ()
 
 
 class ColumnChange(msgspec.Struct, frozen=True):
@@ -95,3 +111,5 @@ class AlterSpec(msgspec.Struct, frozen=True):
     attributes: Mapping[str, str] = {}
     settings: Mapping[str, Any] = {}
     families: tuple[dict[str, Any], ...] = ()
+    add_changefeeds: tuple[ChangefeedSpec, ...] = ()
+    drop_changefeeds: tuple[str, ...] = ()

@@ -59,9 +59,16 @@ def create_entry(
     if taken is not None:
         if not replace or kind_of(taken) != kind_of(definition):
             raise path_conflict(join_path(database, name))
-        yield from catalog.drop(taken.id)
+        yield from drop_entry(catalog, taken)
     yield from _ensure_parents(catalog, database_node, name, now)
     return (yield from catalog.add(database_node.id, name, definition))
+
+
+def drop_entry(catalog: CatalogTransaction, node: Node) -> Steps[None]:
+    """Remove an entry; a table with the topics of its changefeeds."""
+    for feed in node.body.get("changefeeds", ()):
+        yield from catalog.drop(feed["topic"])
+    yield from catalog.drop(node.id)
 
 
 def drop_directory(catalog: CatalogTransaction, database: str, name: str) -> Steps[None]:
@@ -112,7 +119,7 @@ def rename_tables(catalog: CatalogTransaction, moves: Sequence[TableMove], now: 
             if not each.replace or kind_of(other) != "table":
                 raise path_conflict(join_path(*each.destination))
             replaced.append(other.id)
-            yield from catalog.drop(other.id)
+            yield from drop_entry(catalog, other)
         del nodes[each.source]
         database, name = each.destination
         node = msgspec.structs.replace(source, parent=database_nodes[database].id, name=name)
@@ -123,11 +130,22 @@ def rename_tables(catalog: CatalogTransaction, moves: Sequence[TableMove], now: 
     return tuple(replaced)
 
 
-def publish_copies(catalog: CatalogTransaction, copies: Sequence[tuple[int, str, str]], now: Instant) -> Steps[None]:
-    """Give hidden nodes their paths, all or none. `copies`: (node, database, name) each. Faults as in `create_entry`."""
+def publish_copies(
+    catalog: CatalogTransaction, copies: Sequence[tuple[int, str, str]], now: Instant, replace: bool = False
+) -> Steps[None]:
+    """Give hidden nodes their paths, all or none. `copies`: (node, database, name) each. Faults as in `create_entry`.
+
+    `replace`: tables that have these paths are dropped.
+    """
     database_nodes, nodes = yield from _read_databases(catalog, [database for _, database, _ in copies], now)
     for id, database, name in copies:
-        if (database, name) in nodes:
+        taken = nodes.get((database, name))
+        if taken is not None:
+            if not replace or kind_of(taken) != "table":
+                raise path_conflict(join_path(database, name))
+            yield from drop_entry(catalog, taken)
+        elif any(each.startswith(f"{name}/") for home, each in nodes if home == database):
+            # A directory without a node of its own takes its path as well.
             raise path_conflict(join_path(database, name))
         yield from _ensure_parents(catalog, database_nodes[database], name, now, nodes)
         copy = yield from catalog.load(id)
@@ -173,6 +191,8 @@ def _get_source(nodes: dict[Location, Node], move: TableMove) -> Node:
         raise missing_path(join_path(*move.source))
     if kind_of(node) != "table":
         raise wrong_kind(join_path(*move.source), "table")
+    if node.body.get("changefeeds"):
+        raise fault("Cannot move table with cdc streams", status="PRECONDITION_FAILED", code=SCHEME_CODE)
     return node
 
 

@@ -13,6 +13,7 @@ from mayflydb.frontends.ydb.schemes.entries import (
     DirectoryEntry,
     Entry,
     IndexEntry,
+    TopicEntry,
     ViewBody,
     ViewEntry,
     kind_of,
@@ -20,6 +21,7 @@ from mayflydb.frontends.ydb.schemes.entries import (
 from mayflydb.frontends.ydb.schemes.indexes import planner_index, secondary_indexes
 from mayflydb.frontends.ydb.schemes.paths import INDEX_TABLE
 from mayflydb.frontends.ydb.tables import StoredColumn, TableView, is_primary
+from mayflydb.frontends.ydb.topics.bodies import topic_body
 from mayflydb.query.yql.schemas import Column, Table, View
 
 
@@ -31,6 +33,8 @@ def decode_entry(node: Node, path: str) -> Entry:
     if kind == "view":
         body = msgspec.convert(node.body, ViewBody)
         return ViewEntry(path, body, node, View(path, body.text))
+    if kind == "topic":
+        return TopicEntry(path, topic_body(node), node)
     return table_view(node, path)
 
 
