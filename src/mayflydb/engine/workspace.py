@@ -37,7 +37,7 @@ from mayflydb.expiry.sliding import needs_touch, touch
 from mayflydb.model.due import date_key
 from mayflydb.model.errors import Conflict, Corrupt, Unavailable
 from mayflydb.model.instant import Instant, floor_to_second
-from mayflydb.model.order import FIRST_ORDERED, Order, Position
+from mayflydb.model.order import FIRST_ORDERED, KeyRange, Order, Position
 from mayflydb.model.record import Dates, Entry, Expiry, Kind, Record, Totals, Version
 from mayflydb.store.interface import (
     AddVersion,
@@ -53,6 +53,7 @@ from mayflydb.store.interface import (
     Read,
     ReplaceEntries,
     Scan,
+    ScanIndex,
     ask,
 )
 from mayflydb.store.segments import BeginSegment
@@ -186,6 +187,16 @@ class Workspace:
         ones.
         """
         return ask(Scan(self._container, b"", None, Order.CREATED, after, limit))
+
+    def last_entry(self, index: int, within: KeyRange) -> Steps[bytes | None]:
+        """Return the last entry key of an index in a range, without this transaction's writes; None: there is none."""
+        found = yield from ask(ScanIndex(self._container, index, within, True, None, 1))
+        return found[0][0] if found else None
+
+    def next_number(self) -> Steps[int]:
+        """Return a number that no other write of the container gets."""
+        number, _ = yield from ask(Allocate(self._container, seq=False))
+        return number
 
     def _instant_for(self, partition: bytes, key: bytes) -> Instant:
         """Return the instant at which expiry of a record is judged."""

@@ -25,18 +25,21 @@ from mayflydb.engine.catalog import Definition, Index, Node
 from mayflydb.engine.dates import with_slot, without_slot
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.scans import Scope
-from mayflydb.expiry.rules import Rule, without_stamps
-from mayflydb.frontends.mongo.collections import (
-    Collection,
-    Collections,
+from mayflydb.expiry.rules import without_stamps
+from mayflydb.frontends.mongo.catalog_rows import (
     ReadyIndex,
     pack_document,
     parse_index,
     slots_of,
     ts_index_of,
+    unpack_document,
 )
+from mayflydb.frontends.mongo.clustered import clustered_rules, without_clustered
+from mayflydb.frontends.mongo.collections import Collection, Collections
 from mayflydb.frontends.mongo.contracts import Contract, check_profile
 from mayflydb.frontends.mongo.rules import date_rule, ts_rule
+from mayflydb.frontends.mongo.time_series.restrictions import check_index, check_index_documents
+from mayflydb.frontends.mongo.time_series.series import bucket_rule, find_index_date, series_in, series_rules
 from mayflydb.frontends.mongo.writing import RESERVED_TS_TEXT, duplicate_key_error
 from mayflydb.model.errors import Conflict, MayflyError, NotFound, OwnerNotFound
 from mayflydb.model.instant import Instant
@@ -90,7 +93,13 @@ class Indexing:
     def parse(self, collection: Collection, documents: Sequence[Document]) -> list[IndexSpec]:
         """Parse the specifications of indexes. Errors: those of `parse_spec`."""
         contract, default = collection.contract, collection.options.get("collation")
-        return [parse_spec(each, contract.profile, default, contract.custom_path) for each in documents]
+        documents = without_clustered(list(documents), collection.clustered)
+        specs = [parse_spec(each, contract.profile, default, contract.custom_path) for each in documents]
+        if collection.series is not None:
+            check_index_documents(documents)
+            for spec in specs:
+                check_index(collection.series, spec)
+        return specs
 
     @staticmethod
     def check_specs(contract: Contract, documents: Sequence[Document]) -> None:
@@ -191,7 +200,7 @@ class Indexing:
             ready = parse_index(index)
 
             def date_of(record: Record, ready: ReadyIndex = ready) -> Instant | None:
-                return ready.find_date(decode(record.value))
+                return find_index_date(collection.series, ready, record)
 
             await self._engine.dates.build(collection.id, slots_of(node.definition)[index.number], date_of)
 
@@ -212,7 +221,7 @@ class Indexing:
         return await self._run_in_turn(collection, lambda current: self._drop(current, which, now))
 
     async def _drop(self, collection: Collection, which: Any, now: Instant) -> IndexRemoval:
-        names = {spec.name for spec in indexes_to_drop(which, [ID, *collection.specs])}
+        names = {spec.name for spec in indexes_to_drop(which, collection.listed_specs)}
         slots_by_number = {ready.number: ready.slot for ready in collection.indexes if ready.spec.name in names}
         ts = collection.ts_index is not None and collection.ts_index.name in names
 
@@ -266,9 +275,10 @@ class Indexing:
         return await self._run_in_turn(collection, lambda current: self._modify(current, change, now, dry_run))
 
     async def _modify(self, collection: Collection, change: Document, now: Instant, dry_run: bool) -> Document:
-        existing = [ID, *collection.specs]
-        before = resolve_target(change, existing, collection.namespace)
+        before = resolve_target(change, collection.listed_specs, collection.namespace)
         changed, reply = modify_index(before, change, collection.contract.profile)
+        if collection.series is not None:
+            check_index(collection.series, changed)
         if dry_run or changed == before:
             return reply
         if changed.unique and not before.unique:
@@ -357,6 +367,26 @@ class Indexing:
             # Queries scan meanwhile, and request the index again.
             log.warning("the order of _id in %s is not built: %s", collection.namespace, error)
 
+    # --- time series ---------------------------------------------------------------------------------------------------
+
+    async def change_options(
+        self, collection: Collection, change: Callable[[Document], Document], now: Instant
+    ) -> None:
+        """Change the options of a time series or a clustered collection, and the rules that follow from them.
+
+        Raise MqlError 26, and those of `change`.
+        """
+
+        def with_options(node: Node) -> Definition:
+            options = change(unpack_document(node.body["options"]))
+            return apply_rules(_with_body(node.definition, options=pack_document(options)), collection.contract)
+
+        async def act(current: Collection) -> None:
+            if change(current.options) != current.options:
+                await self._replace(current, with_options, now)
+
+        await self._run_in_turn(collection, act)
+
     # --- after a start -------------------------------------------------------------------------------------------------
 
     async def recover(self, now: Instant) -> None:
@@ -388,12 +418,15 @@ class Indexing:
 
 def index_count(collection: Collection, cosmos_shape: bool) -> int:
     """The number of indexes that a reply states, in Cosmos DB's shape or in MongoDB's."""
-    return 1 + len(collection.specs) + (TS_INDEX_COUNT - 1 if cosmos_shape and collection.ts_index is not None else 0)
+    return len(collection.listed_specs) + (
+        TS_INDEX_COUNT - 1 if cosmos_shape and collection.ts_index is not None else 0
+    )
 
 
 def apply_rules(definition: Definition, contract: Contract) -> Definition:
     """Return a definition with the rules that its TTL indexes stand for. An index on `_ts` also fixes the profile."""
-    rules: list[Rule] = []
+    rules = [*series_rules(definition, contract), *clustered_rules(definition, contract)]
+    series = series_in(definition)
     ts = ts_index_of(definition)
     if ts is not None and ts.expire_after is not None:
         rules.append(ts_rule(ts.expire_after))
@@ -403,7 +436,11 @@ def apply_rules(definition: Definition, contract: Contract) -> Definition:
         ready = parse_index(index)
         on_ts = on_ts or ready.spec.key[0][0] == "_ts"
         expire_after = ready.spec.expire_after
-        if index.number in slots and expire_after is not None:
+        if index.number not in slots or expire_after is None:
+            continue
+        if series is not None:
+            rules.append(bucket_rule(series, expire_after, slots[index.number], contract))
+        else:
             rules.append(date_rule(expire_after, slots[index.number], contract, ready.accepts_numbers))
     # The profile stays the one of the creation: under another, documents would get other deadlines.
     profile = definition.body.get("profile", contract.profile) if on_ts else None

@@ -11,12 +11,15 @@ from bson import Int64
 
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
+from mayflydb.frontends.mongo.clustered import parse_clustered_index
 from mayflydb.frontends.mongo.collections import ID_INDEX, Collection
 from mayflydb.frontends.mongo.commands.queries import first_batch_reply
 from mayflydb.frontends.mongo.contracts import ProfileChanged, check_profile
 from mayflydb.frontends.mongo.cursors import Cursor
 from mayflydb.frontends.mongo.documents import binary_uuid, to_milliseconds
 from mayflydb.frontends.mongo.services import CommandEntry, Services
+from mayflydb.frontends.mongo.time_series.changes import describe
+from mayflydb.frontends.mongo.time_series.options import parse_create, parse_expire_after
 from mayflydb.frontends.mongo.views import check_view
 from mayflydb.query.mongo.cheapness import is_cheap_query
 from mayflydb.query.mongo.collation import Collation
@@ -41,7 +44,6 @@ COLLECTION_OPTIONS: Final = (
 
 UNSUPPORTED_OPTIONS: Final = (
     "timeseries",
-    "clusteredIndex",
     "encryptedFields",
     "storageEngine",
     "indexOptionDefaults",
@@ -70,8 +72,7 @@ async def parse_options(services: Services, call: Call) -> Document:
         given = body.get(name)
         if given and given != {"enabled": False}:
             raise MqlError(238, f"collections with '{name}' are not supported")
-    if "expireAfterSeconds" in body:
-        raise MqlError(72, "'expireAfterSeconds' is only supported on time-series collections or clustered collections")
+    clustered = _parse_clustered(call)
     options: Document = {name: body[name] for name in COLLECTION_OPTIONS if name in body and body[name] is not None}
     if "viewOn" in options:
         for name in ("capped", "size", "max"):
@@ -87,7 +88,20 @@ async def parse_options(services: Services, call: Call) -> Document:
     if ("pipeline" in options) and "viewOn" not in options:
         raise MqlError(72, "'pipeline' requires 'viewOn' to also be specified")
     await _check_expressions(services, call, options)
-    return options
+    return {**options, **clustered}
+
+
+def _parse_clustered(call: Call) -> Document:
+    """The options of a clustered collection; empty for another one. Raise MqlError 14, 72, and those of `clusteredIndex`."""
+    clustered, seconds = parse_clustered_index(call.body), call.body.get("expireAfterSeconds")
+    if clustered is None:
+        if seconds is None:
+            return {}
+        text = "is only supported on time-series collections or when the 'clusteredIndex' option is specified"
+        raise MqlError(72, f"'expireAfterSeconds' {text}")
+    if seconds is None:
+        return {"clusteredIndex": clustered}
+    return {"clusteredIndex": clustered, "expireAfterSeconds": parse_expire_after(seconds, call.name, call.now)}
 
 
 def parse_images(call: Call, given: Document) -> Document:
@@ -150,11 +164,15 @@ def _check_id_index(call: Call, options: Document) -> None:
 
 async def create(services: Services, call: Call) -> Document:
     """Create a collection or view. Creating it again with the same options is no error."""
-    call.check_fields(
-        {*COLLECTION_OPTIONS, *UNSUPPORTED_OPTIONS, "autoIndexId", "idIndex", "expireAfterSeconds", "flags"}
-    )
+    own = ("autoIndexId", "idIndex", "clusteredIndex", "expireAfterSeconds", "flags")
+    call.check_fields({*COLLECTION_OPTIONS, *UNSUPPORTED_OPTIONS, *own})
     name = arguments.text(call.body, call.name, call.name)
-    if call.body.get("viewOn") is not None:
+    if call.body.get("timeseries") is not None:
+        if services.contracts.of(call.database, name).is_cosmos:
+            raise MqlError(238, "collections with 'timeseries' are not supported in the profile cosmos")
+        options = parse_create(call.body, f"{call.database}.{name}", call.now)
+        await _check_expressions(services, call, options)
+    elif call.body.get("viewOn") is not None and not call.body.get("clusteredIndex"):
         options = await parse_view_options(services, call, name)
     else:
         options = await parse_options(services, call)
@@ -177,7 +195,7 @@ async def drop(services: Services, call: Call) -> Document:
     if collection is None:
         return {"ok": 1.0}
     await services.collections.drop(collection, call.now)
-    answer: Document = {} if collection.view_on is not None else {"nIndexesWas": 1 + len(collection.specs)}
+    answer: Document = {} if collection.view_on is not None else {"nIndexesWas": len(collection.listed_specs)}
     return {**answer, "ns": collection.namespace, "ok": 1.0}
 
 
@@ -193,10 +211,10 @@ async def rename_collection(services: Services, call: Call) -> Document:
     collection = await collections.find(*source)
     if collection is None:
         raise MqlError(26, f"Source collection {'.'.join(source)} does not exist")
-    if collection.view_on is not None:
+    if collection.view_on is not None or collection.series is not None:
         raise MqlError(166, f"cannot rename view: {collection.namespace}")
     old = await collections.find(*target) if arguments.flag(call.body, "dropTarget", call.name) else None
-    if old is not None and old.view_on is not None:
+    if old is not None and (old.view_on is not None or old.series is not None):
         raise MqlError(166, f"cannot rename to an existing view: {old.namespace}")
     try:
         check_profile(services.contracts.of(*target), collection.node.body.get("profile"), collection.namespace)
@@ -232,6 +250,8 @@ async def list_collections(services: Services, call: Call) -> bytes:
 
 
 def _describe_collection(collection: Collection, name_only: bool) -> Document:
+    if collection.series is not None:
+        return describe(collection, name_only)
     view = collection.view_on is not None
     short: Document = {"name": collection.name, "type": "view" if view else "collection"}
     if name_only:
@@ -240,7 +260,7 @@ def _describe_collection(collection: Collection, name_only: bool) -> Document:
     if not view:
         info["uuid"] = binary_uuid(collection.uuid)
     long = {**short, "options": collection.options, "info": info}
-    return long if view else {**long, "idIndex": ID_INDEX}
+    return long if view or collection.clustered is not None else {**long, "idIndex": ID_INDEX}
 
 
 async def list_reply(services: Services, call: Call, found: list[Document], namespace: str) -> bytes:

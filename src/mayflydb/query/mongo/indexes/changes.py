@@ -158,6 +158,8 @@ def _get_by_name(name: str, existing: Sequence[IndexSpec]) -> IndexSpec:
 
 
 def _check_droppable(spec: IndexSpec) -> IndexSpec:
+    if spec.clustered:
+        raise MqlError(5979800, "It is illegal to drop the clusteredIndex")
     if spec.is_id:
         raise MqlError(72, "cannot drop _id index")
     return spec

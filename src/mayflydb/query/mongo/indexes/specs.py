@@ -67,6 +67,7 @@ class IndexSpec(msgspec.Struct, frozen=True):
 
     `key`: paths, each with 1, -1, "hashed" or "text". `expire_after`: seconds; -1 only for a TTL index on `_ts` of Cosmos DB.
     `partial`, `collation`, `projection`, `weights`, `storage`: documents as the client sent them, None if absent.
+    `clustered`: the index on `_id` by which a clustered collection is ordered.
     """
 
     name: str
@@ -84,6 +85,7 @@ class IndexSpec(msgspec.Struct, frozen=True):
     language_override: str = "language"
     storage: Document | None = None
     v: int = 2
+    clustered: bool = False
 
     @property
     def kind(self) -> Literal["ordered", "hashed", "text", "wildcard"]:
@@ -139,6 +141,7 @@ class IndexSpec(msgspec.Struct, frozen=True):
             ("sparse", self.sparse),
             ("hidden", self.hidden),
             ("prepareUnique", self.prepare_unique),
+            ("clustered", self.clustered),
         ):
             if value:
                 document[name] = True
@@ -177,6 +180,7 @@ class IndexSpec(msgspec.Struct, frozen=True):
             language_override=document.get("language_override", "language"),
             storage=document.get("storageEngine"),
             v=document["v"],
+            clustered=document.get("clustered", False),
         )
 
 
