@@ -96,6 +96,8 @@ def _parse_boolean(field: str, value: Value) -> bool:
 
 
 def _change_hidden_flag(spec: IndexSpec, hidden: bool, reply: Document) -> IndexSpec:
+    if spec.clustered:
+        raise MqlError(6011800, "Cannot hide the clusteredIndex")
     if spec.is_id:
         raise bad_value("can't hide _id index")
     if hidden != spec.hidden:
