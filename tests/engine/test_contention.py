@@ -81,6 +81,29 @@ def test_a_turn_ends_and_so_does_a_wait(monkeypatch: pytest.MonkeyPatch) -> None
     run(lambda: body(10, 0))
 
 
+def test_a_turn_is_prolonged_so_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a timer that is over at once, only what prolongs the turn in each step of the loop keeps it."""
+
+    async def body() -> None:
+        monkeypatch.setattr(module, "TURN_SECONDS", 0)
+        monkeypatch.setattr(module, "MAX_RENEWALS", 3)
+        _, transaction = site(A)
+        first, second = transaction(), transaction()
+        await first.take(A)
+        wait = asyncio.create_task(second.take(A))
+        steps = 0
+        while not wait.done() and steps < 100:
+            # By a write, and by another read.
+            first.renew()
+            assert not await first.take(A) or steps
+            steps += 1
+            await asyncio.sleep(0)
+        assert wait.done()
+        assert 2 <= steps < 100
+
+    run(body)
+
+
 def test_whoever_has_a_turn_waits_for_no_other() -> None:
     async def body() -> None:
         _, transaction = site(A, B)

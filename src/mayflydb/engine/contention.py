@@ -7,8 +7,8 @@ transaction that has read nothing yet begins its view after the wait, so it find
 read something else, and loses, takes its turns before its next view begins (`Turns.lost`). A turn is an order among
 transactions and no lock: nothing is refused for the lack of one, and every commit is checked as before.
 
-No transaction waits for ever: a turn lasts TURN_SECONDS at most, a wait WAIT_SECONDS, and a transaction that holds a turn waits
-for no other one, unless it takes all its turns in one order before it begins.
+No transaction waits for ever: a turn ends TURN_SECONDS after the last read or write in it, a wait after WAIT_SECONDS. A
+transaction that holds a turn waits for no other one, unless it takes all its turns in one order before it begins.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ from collections.abc import Hashable, Iterable
 from typing import Final, TypeAlias
 
 TURN_SECONDS: Final = 0.1
-"""Seconds that a turn lasts at most; then the next transaction has its turn, and the commits decide."""
+"""Seconds that a turn lasts after the last read or write in it; then the next one begins, and the commits decide."""
+
+MAX_RENEWALS: Final = 10
+"""Reads and writes that prolong a turn, so that it lasts TURN_SECONDS * (MAX_RENEWALS + 1) at most."""
 
 WAIT_SECONDS: Final = 1.0
 """Seconds that a transaction waits for a turn at most; then it goes on without one."""
@@ -67,10 +70,19 @@ class Turns:
         `in_order`: the transaction takes several turns, in the order of `order_targets`.
         """
         line = None if self._contention is None else self._contention.lines.get(target)
-        if line is None or target in self._held:
+        if line is None:
+            return False
+        if target in self._held:
+            line.renew(self)
             return False
         self._remember(target)
         return await line.take(self, waits=in_order or not self._held)
+
+    def renew(self) -> None:
+        """Prolong all turns: the transaction goes on."""
+        if self._contention is not None:
+            for target in self._held:
+                self._contention.lines[target].renew(self)
 
     def note_conflict(self, target: Target) -> None:
         """Make a target contended: the transaction has lost a conflict about it."""
@@ -120,7 +132,7 @@ class Contention:
 class TurnLine:
     """The line at one target: the transaction that has its turn, and those that wait."""
 
-    __slots__ = ("_contention", "_holder", "_timer", "_waiting", "calm", "target")
+    __slots__ = ("_contention", "_holder", "_renewals", "_timer", "_waiting", "calm", "target")
 
     def __init__(self, contention: Contention, target: Target) -> None:
         self.target = target
@@ -129,6 +141,7 @@ class TurnLine:
         self._holder: Turns | None = None
         self._waiting: deque[tuple[Turns, asyncio.Future[None]]] = deque()
         self._timer: asyncio.TimerHandle | None = None
+        self._renewals = 0
 
     @property
     def is_idle(self) -> bool:
@@ -180,6 +193,17 @@ class TurnLine:
     def _begin(self, turns: Turns) -> None:
         self._holder = turns
         turns.hold(self.target)
+        self._renewals = MAX_RENEWALS
+        self._start_timer(turns)
+
+    def renew(self, turns: Turns) -> None:
+        """Prolong the turn of a transaction, if it has it, MAX_RENEWALS times at most."""
+        if self._holder is turns and self._renewals and self._timer is not None:
+            self._renewals -= 1
+            self._timer.cancel()
+            self._start_timer(turns)
+
+    def _start_timer(self, turns: Turns) -> None:
         self._timer = asyncio.get_running_loop().call_later(TURN_SECONDS, self.give, turns)
 
 

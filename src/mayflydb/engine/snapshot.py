@@ -402,11 +402,11 @@ class Snapshot:
 
     def _charge(self, value: int) -> None:
         """Charge a write. Its command keeps the value too, or what makes it."""
+        self.turns.renew()
         size = 2 * value + WRITE_OVERHEAD
         if not self._engine.transaction_bytes.take(size):
-            limit = self._engine.transaction_bytes.limit
             raise Overloaded(
-                f"The writes of open transactions exceed {limit} bytes, of which this one has {self.written_bytes}."
+                f"The writes of open transactions exceed {self.bytes_limit} bytes, of which this one has {self.written_bytes}."
             )
         self.written_bytes += size
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from stores import STORES
+
 ydb: Any = pytest.importorskip("ydb")
 issues = ydb.issues
 
@@ -187,7 +189,9 @@ def test_if_not_exists_and_or_replace(source: None, query_pool: Any) -> None:
     assert rows(query_pool, "SELECT * FROM made") == [(1,)]
 
 
-def test_a_reader_sees_no_table_or_all_of_it(source: None, query_pool: Any) -> None:
+@pytest.mark.everywhere
+@pytest.mark.parametrize("ydb_server", STORES, indirect=True)
+def test_a_reader_sees_no_table_or_all_of_it(ydb_server: Any, source: None, query_pool: Any) -> None:
     """While one client makes the table, another one reads it again and again."""
     text = (
         "CREATE TABLE made (PRIMARY KEY (id)) AS "
