@@ -70,7 +70,10 @@ def parse_images(call: Call, given: Document) -> Document:
             raise MqlError(40415, f"BSON field '{place}.{name}' is an unknown field.")
     if images.get("enabled") is None:
         raise arguments.missing_argument("enabled", place)
-    return {"enabled": arguments.flag(images, "enabled", place)}
+    # Unlike other flags of commands, this one is no number.
+    if type(images["enabled"]) is not bool:
+        raise type_mismatch(f"{place}.enabled", type_name(images["enabled"]), "bool")
+    return {"enabled": images["enabled"]}
 
 
 # --- validators --------------------------------------------------------------------------------------------------------

@@ -146,6 +146,8 @@ async def coll_mod(services: Services, call: Call) -> Document:
         raise MqlError(72, "'expireAfterSeconds' option is only supported on collections clustered by _id")
     answer: Document = {}
     change = arguments.document(call.body, "index", call.name)
+    if arguments.flag(call.body, "dryRun", call.name) and not (change and change.get("unique")):
+        raise MqlError(72, "dryRun mode is only allowed for unique index conversion")
     if change is not None and collection.view_on is not None:
         raise MqlError(72, "option not supported on a view: index")
     if change is not None:

@@ -56,6 +56,8 @@ def modify_index(spec: IndexSpec, change: Document, profile: Profile = "both") -
     given = {field: change[field] for field in _CHANGES if change.get(field) is not None}
     if not given:
         raise MqlError(72, "no expireAfterSeconds, hidden, unique, or prepareUnique field")
+    if len(given) > 1 and "prepareUnique" in given and is_truthy(given["prepareUnique"]) != spec.prepare_unique:
+        raise MqlError(72, "prepareUnique cannot be set together with other options of an index")
     reply: Document = {}
     if "expireAfterSeconds" in given:
         spec = _change_ttl(spec, given["expireAfterSeconds"], profile, reply)
