@@ -140,16 +140,9 @@ async def coll_mod(services: Services, call: Call) -> Document:
     collection = await services.collections.get(call.database, name)
     if collection.series is not None:
         return await modify_series(services, call, collection)
-    if "timeseries" in call.body:
-        raise MqlError(72, "'timeseries' is only supported on time-series collections")
-    if "expireAfterSeconds" in call.body and collection.clustered is None:
-        raise MqlError(72, "'expireAfterSeconds' option is only supported on collections clustered by _id")
+    _check_ordinary(call, collection)
     answer: Document = {}
     change = arguments.document(call.body, "index", call.name)
-    if arguments.flag(call.body, "dryRun", call.name) and not (change and change.get("unique")):
-        raise MqlError(72, "dryRun mode is only allowed for unique index conversion")
-    if change is not None and collection.view_on is not None:
-        raise MqlError(72, "option not supported on a view: index")
     if change is not None:
         dry_run = arguments.flag(call.body, "dryRun", call.name)
         answer = await services.indexing.modify(collection, change, call.now, dry_run)
@@ -168,6 +161,19 @@ async def coll_mod(services: Services, call: Call) -> Document:
     if not call.body.get("dryRun"):
         await services.collections.record_event(collection, "modify", description, call.now)
     return {**answer, "ok": 1.0}
+
+
+def _check_ordinary(call: Call, collection: Collection) -> None:
+    """Raise MqlError 72 for options of other kinds of collections."""
+    change = arguments.document(call.body, "index", call.name)
+    if "timeseries" in call.body:
+        raise MqlError(72, "'timeseries' is only supported on time-series collections")
+    if "expireAfterSeconds" in call.body and collection.clustered is None:
+        raise MqlError(72, "'expireAfterSeconds' option is only supported on collections clustered by _id")
+    if arguments.flag(call.body, "dryRun", call.name) and not (change and change.get("unique")):
+        raise MqlError(72, "dryRun mode is only allowed for unique index conversion")
+    if change is not None and collection.view_on is not None:
+        raise MqlError(72, "option not supported on a view: index")
 
 
 async def _change_expire_after(services: Services, call: Call, collection: Collection) -> None:
