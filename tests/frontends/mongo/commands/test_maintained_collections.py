@@ -9,6 +9,7 @@ from pymongo import MongoClient
 from pymongo.errors import OperationFailure
 
 from mayflydb.frontends.mongo.commands import validation
+from mayflydb.query.mongo.indexes.keys import keys_of
 
 Client = MongoClient[dict[str, Any]]
 Document = dict[str, Any]
@@ -95,7 +96,6 @@ def test_documents_that_the_validator_refuses(db: Any) -> None:
 
 def test_an_index_with_other_keys_is_found(db: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """As after damage: the keys that documents should have are others than those that are stored."""
-    keys_of = validation.keys_of
     for wrong, text in (
         (lambda spec, document: (), "is no key of its document"),
         (lambda spec, document: (*keys_of(spec, document), b"another"), "keys"),
