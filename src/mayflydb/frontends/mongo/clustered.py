@@ -26,7 +26,7 @@ from mayflydb.model.errors import BadRequest
 from mayflydb.model.instant import MILLISECOND, Instant
 from mayflydb.query.mongo.faults import MqlError, type_mismatch
 from mayflydb.query.mongo.indexes.specs import IndexSpec
-from mayflydb.query.mongo.values import Document, Value, equal, format_value, is_number, type_name
+from mayflydb.query.mongo.values import Document, Value, equal, format_value, is_number, is_truthy, type_name
 
 BODY: Final = "clustered"
 """The field in the body of a clustered collection: the number of its date slot. It is stored in catalogues and cannot change."""
@@ -44,10 +44,10 @@ def parse_clustered_index(body: Mapping[str, Any]) -> Document | None:
     Raise MqlError 14, 72, 197, 40414, 40415, 5979700, 5979703, 5979704, 6026500, 6026501, 6049200, 6049204, 6127800.
     """
     given = body.get("clusteredIndex")
-    if given is None or given is False:
+    if given is None or ((type(given) is bool or is_number(given)) and not is_truthy(given)):
         return None
     _check_beside(body)
-    if given is True:
+    if type(given) is bool or is_number(given):
         text = "The 'clusteredIndex' legacy format {clusteredIndex: <bool>} is only supported for specific internal"
         raise MqlError(5979703, f"{text} collections and vice versa")
     if type(given) is not dict:
@@ -62,10 +62,10 @@ def parse_clustered_index(body: Mapping[str, Any]) -> Document | None:
         raise type_mismatch("create.clusteredIndex.key", type_name(given["key"]), "object")
     if not arguments.flag(given, "unique", "create.clusteredIndex"):
         raise MqlError(5979700, "The clusteredIndex option requires unique: true to be specified")
-    if list(given["key"]) != ["_id"] or not is_number(given["key"]["_id"]) or given["key"]["_id"] != 1:
+    if not equal(given["key"], {"_id": 1}):
         raise MqlError(197, "The clusteredIndex option is only supported for key: {_id: 1}")
     version = given.get("v", 2)
-    if not is_number(version) or version != 2:
+    if not is_number(version) or arguments.round_number(version) != 2:
         text = f"Invalid clusteredIndex specification {format_value(given)}; cannot create a clusteredIndex with"
         raise MqlError(5979704, f"{text} v={format_value(version)}")
     name = arguments.text(given, "name", "create.clusteredIndex") if given.get("name") is not None else "_id_"
@@ -79,12 +79,12 @@ _BESIDE: Final = {
 
 
 def _check_beside(body: Mapping[str, Any]) -> None:
-    if body.get("capped"):
-        text = "Clustered capped collection only available with 'enableTestCommands' server parameter"
-        raise MqlError(6127800, text)
     for name, (code, text) in _BESIDE.items():
         if body.get(name) is not None:
             raise MqlError(code, f"{text} Did you mean 'capped: true' with 'expireAfterSeconds'?")
+    if arguments.flag(body, "capped", "create"):
+        text = "Clustered capped collection only available with 'enableTestCommands' server parameter"
+        raise MqlError(6127800, text)
     if body.get("viewOn") is not None:
         raise MqlError(6026500, "The 'clusteredIndex' option is not supported with views")
     if body.get("autoIndexId") is False:

@@ -285,14 +285,14 @@ class Collections:
         return self._cache.get((database, name))
 
     async def find(self, database: str, name: str) -> Collection | None:
-        """Find a collection or view; None: there is none. Raise MqlError 73 for an invalid name, 238 for buckets."""
+        """Find a collection or view; None: there is none. Raise MqlError 73 for an invalid name."""
         cached = self.find_cached(database, name)
         if cached is not None:
             return cached
         check_database(database)
         check_collection(database, name)
         if name.startswith(BUCKETS_PREFIX):
-            raise MqlError(238, f"{database}.{name} is not supported: measurements are stored without bucket documents")
+            raise MqlError(73, f"Invalid namespace {database}.{name}: measurements are stored without bucket documents")
         while True:
             version = self._version
             node = await self._engine.node(SPACE, database, name)

@@ -24,7 +24,7 @@ from mayflydb.engine.building import Choose, IndexRequest
 from mayflydb.engine.catalog import Definition, Index, Node
 from mayflydb.engine.dates import with_slot, without_slot
 from mayflydb.engine.engine import Engine
-from mayflydb.engine.scans import Scope
+from mayflydb.engine.scans import SCAN_BATCH, Scope
 from mayflydb.expiry.rules import without_stamps
 from mayflydb.frontends.mongo.catalog_rows import (
     ReadyIndex,
@@ -43,7 +43,7 @@ from mayflydb.frontends.mongo.time_series.series import bucket_rule, find_index_
 from mayflydb.frontends.mongo.writing import RESERVED_TS_TEXT, duplicate_key_error
 from mayflydb.model.errors import Conflict, MayflyError, NotFound, OwnerNotFound
 from mayflydb.model.instant import Instant
-from mayflydb.model.order import HASH_BYTES
+from mayflydb.model.order import HASH_BYTES, KeyRange
 from mayflydb.model.record import Record
 from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.indexes.changes import indexes_to_drop, modify_index, resolve_target
@@ -60,6 +60,10 @@ TS_INDEX_COUNT: Final = 3
 
 https://learn.microsoft.com/azure/cosmos-db/mongodb/time-to-live
 """
+
+
+MAX_VIOLATIONS: Final = 1_000
+"""Keys with several documents that a refusal of uniqueness names."""
 
 
 class IndexCreation(msgspec.Struct, frozen=True):
@@ -130,6 +134,8 @@ class Indexing:
             await self._check_no_ts_field(collection, now)
         if ordinary:
             await self._build(collection, ordinary)
+        if any(spec.prepare_unique for spec in ordinary):
+            await self._guard(collection, ordinary, now)
         if ts is not None or any(spec.expires_by_date(profile) for spec in ordinary):
             await self._install_rules(collection, now, ts)
         after = await self._collections.get(collection.database, collection.name)
@@ -163,6 +169,18 @@ class Indexing:
             raise _duplicate_error(collection, specs, error) from None
         except OwnerNotFound:
             raise MqlError(26, f"ns does not exist: {collection.namespace}") from None
+
+    async def _guard(self, collection: Collection, specs: Sequence[IndexSpec], now: Instant) -> None:
+        """Let no new duplicates into the indexes among these that are prepared to become unique."""
+
+        def with_guards(node: Node) -> Definition:
+            indexes = node.definition.indexes
+            for spec in specs:
+                if spec.prepare_unique:
+                    indexes = tuple(_with_spec(each, spec, pack_document(spec.to_document()), True) for each in indexes)
+            return msgspec.structs.replace(node.definition, indexes=indexes)
+
+        await self._replace(collection, with_guards, now)
 
     @staticmethod
     def _catalogue_spec(spec: IndexSpec, contract: Contract) -> dict[str, Any]:
@@ -279,15 +297,43 @@ class Indexing:
         changed, reply = modify_index(before, change, collection.contract.profile)
         if collection.series is not None:
             check_index(collection.series, changed)
-        if dry_run or changed == before:
-            return reply
         if changed.unique and not before.unique:
-            raise MqlError(238, "collMod with 'unique' is not supported: create a unique index under another name")
+            await self._check_unique(collection, before, now)
+        if dry_run:
+            return {}
+        if changed == before:
+            return reply
         if changed.is_cosmos_ttl(collection.contract.profile) and collection.ts_index != before:
             await self._convert_to_ts_index(collection, before, changed, now)
         else:
             await self._change_in_place(collection, before, changed, now)
         return reply
+
+    async def _check_unique(self, collection: Collection, spec: IndexSpec, now: Instant) -> None:
+        """Raise MqlError 359 with the ids of documents that share a key of an index that is to become unique.
+
+        `prepareUnique` lets no new ones in, so what was found to be unique stays so.
+        """
+        ready = next(each for each in collection.indexes if each.spec == spec)
+        index = next(each for each in collection.node.definition.indexes if each.number == ready.number)
+        violations: list[Document] = []
+        last, ids = b"", [None]
+        async for pairs in self._engine.indexes.walk(
+            collection.node, index, KeyRange(b"", b"\xff"), False, now, SCAN_BATCH
+        ):
+            for key, record in pairs:
+                id = decode(record.value)["_id"]
+                if key != last:
+                    last, ids = key, [id]
+                    continue
+                ids.append(id)
+                if len(ids) == 2:
+                    violations.append({"ids": ids})
+                if len(violations) >= MAX_VIOLATIONS:
+                    raise _violations_error(violations)
+            await asyncio.sleep(0)
+        if violations:
+            raise _violations_error(violations)
 
     async def _change_in_place(
         self, collection: Collection, before: IndexSpec, changed: IndexSpec, now: Instant
@@ -299,7 +345,8 @@ class Indexing:
             document = pack_document(changed.to_document())
             if ts_index_of(definition) == before:
                 definition = _with_body(definition, ts=document)
-            indexes = tuple(_with_spec(index, before, document) for index in definition.indexes)
+            guarded = changed.prepare_unique or changed.unique
+            indexes = tuple(_with_spec(index, before, document, guarded) for index in definition.indexes)
             return apply_rules(msgspec.structs.replace(definition, indexes=indexes), contract)
 
         node = await self._replace(collection, with_change, now)
@@ -453,10 +500,17 @@ def expiring_indexes(definition: Definition, contract: Contract) -> list[Index]:
     return [index for index in complete if parse_index(index).spec.expires_by_date(contract.profile)]
 
 
-def _with_spec(index: Index, before: IndexSpec, document: str) -> Index:
+def _with_spec(index: Index, before: IndexSpec, document: str, guarded: bool) -> Index:
     if index.spec is None or parse_index(index).spec != before:
         return index
-    return msgspec.structs.replace(index, spec={**index.spec, "document": document})
+    # An index that was created as a unique one needs no guard.
+    spec = {**index.spec, "document": document}
+    return msgspec.structs.replace(index, spec=spec, guarded=guarded and not index.unique)
+
+
+def _violations_error(violations: list[Document]) -> MqlError:
+    text = "Cannot convert the index to unique. Please resolve conflicting documents before running collMod again."
+    return MqlError(359, text, violations=violations)
 
 
 def _with_body(definition: Definition, **fields: Any) -> Definition:

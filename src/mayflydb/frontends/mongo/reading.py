@@ -20,6 +20,7 @@ from mayflydb.frontends.mongo.cursors import Cursor, CursorItem, ReadTime
 from mayflydb.frontends.mongo.evaluation import Evaluation
 from mayflydb.frontends.mongo.spending import QUERY_PRICE, SpentUnits
 from mayflydb.frontends.mongo.time_series.reading import read_by_ids
+from mayflydb.frontends.mongo.truncated_keys import TruncatedKeySorter
 from mayflydb.model.instant import Instant
 from mayflydb.model.order import KeyRange
 from mayflydb.model.record import Record
@@ -29,7 +30,6 @@ from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.filter import Filter
 from mayflydb.query.mongo.indexes.exact import exact_range, find_exact_plan, shape_of
 from mayflydb.query.mongo.indexes.key_bytes import id_key
-from mayflydb.query.mongo.indexes.keys import truncated_prefix
 from mayflydb.query.mongo.indexes.planner import Plan, plan
 from mayflydb.query.mongo.indexes.specs import ID
 from mayflydb.query.mongo.sort import Sort, compile_sort
@@ -379,43 +379,6 @@ def _walk_order(plan: Plan, selection: Selection) -> Sort | None:
         return selection.sort if plan.sorted else None
     env = msgspec.structs.replace(selection.env, collation=plan.index.collator)
     return compile_sort({path: way for path, way in plan.index.key if type(way) is int}, env)
-
-
-class TruncatedKeySorter:
-    """Sorts records that a walk returns in key order, where long keys were truncated and therefore compare equal."""
-
-    def __init__(self, sort: Sort | None) -> None:
-        self._sort = sort
-        self._prefix: bytes | None = None
-        self._held: list[Record] = []
-
-    @property
-    def held_bytes(self) -> int:
-        """The bytes of the documents whose order is not known yet."""
-        return bytes_of(self._held)
-
-    def add(self, pairs: Sequence[tuple[bytes, Record]]) -> list[Record]:
-        """Add (key, record) pairs, and return the records whose position in the order is final."""
-        if self._sort is None:
-            return [record for _, record in pairs]
-        out: list[Record] = []
-        for key, record in pairs:
-            prefix = truncated_prefix(key)
-            # A new prefix: all records of the one before have arrived.
-            if self._held and prefix != self._prefix:
-                out += self.flush()
-            if prefix is None:
-                out.append(record)
-            else:
-                self._prefix = prefix
-                self._held.append(record)
-        return out
-
-    def flush(self) -> list[Record]:
-        """Return the records that were held back, in order."""
-        held, self._held = self._held, []
-        sort = self._sort
-        return held if sort is None else sort_in_runs(held, lambda record: sort.key(decode(record.value)))
 
 
 def plan_query(collection: Collection, selection: Selection) -> Plan:

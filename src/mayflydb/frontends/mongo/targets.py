@@ -135,13 +135,15 @@ class MongoTargets:
     def anchors(self, database: str, container: Node) -> Anchors:
         """Return what the TTL indexes of the collection's profile may count from."""
         contract = self._contract(database, container)
+        if _is_series(container):
+            return Anchors(last_write=False, dates=True)
         return Anchors(contract.profile != "native", contract.profile != "cosmos" or contract.custom_path)
 
     def find_dates(self, container: Node, record: Record) -> Mapping[str, Instant]:
         """Return the dates in the fields of a document, without those in documents inside it and in arrays."""
         if "uuid" not in container.body:
             return {}
-        found: Mapping[str, Instant] = _ttl_reports().find_dates(record)
+        found: Mapping[str, Instant] = _ttl_reports().find_dates(container, record)
         return found
 
     def plan_roll_up(self, roll_up: RollUp, container: Node, into: Node) -> RollUpPlan:
@@ -189,7 +191,16 @@ def _expires_itself(container: Node) -> bool:
 
 def _concerns_itself(container: Node, change: Change) -> bool:
     """Return True for a change of the setting of a collection itself, which reports list beside its indexes."""
-    return _expires_itself(container) and (change.of_default or change.index == "expireAfterSeconds")
+    if not _expires_itself(container):
+        return False
+    return change.of_default or change.index == "expireAfterSeconds" or _is_time_field(container, change.field)
+
+
+def _is_time_field(container: Node, field: str | None) -> bool:
+    from mayflydb.frontends.mongo.time_series.series import series_in
+
+    series = series_in(container.definition)
+    return series is not None and field == series.time_field
 
 
 def _propose_for_itself(container: Node, change: Change, contract: Contract) -> Proposal:

@@ -296,8 +296,11 @@ def _row_of_id(id: Value) -> dict[str, Any]:
     return {"index": OPTION, "date": None, "reason": "wrong-type", "text": f"_id {why}"}
 
 
-def find_dates(record: Record) -> dict[str, Instant]:
-    """The dates in fields of a document that a TTL index may name."""
+def find_dates(node: Node, record: Record) -> dict[str, Instant]:
+    """The dates in fields of a document that a TTL index may name: in a time series, its time."""
+    series = series_in(node.definition)
+    if series is not None:
+        return {series.time_field: int(series.time_of(decode(record.value))) * MILLISECOND}
     return {
         name: int(value) * MILLISECOND
         for name, value in decode(record.value).items()

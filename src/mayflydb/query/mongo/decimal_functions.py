@@ -215,7 +215,8 @@ def remainder(one: Decimal, other: Decimal) -> Decimal:
     if not rest.is_nan() or not (one.is_finite() and other.is_finite()):
         return rest
     (sign, digits, power), (_, divisor, place) = one.as_tuple(), other.as_tuple()
-    assert isinstance(power, int) and isinstance(place, int)
+    assert isinstance(power, int)
+    assert isinstance(place, int)
     # The quotient is large, so the dividend's last digit stands higher, or both stand near each other.
     least = min(power, place)
     whole = _whole(divisor) * 10 ** (place - least)

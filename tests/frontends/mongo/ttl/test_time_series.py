@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -328,3 +329,45 @@ def test_no_measurement_goes_before_its_time(world: World, steps: int) -> None:
             assert min(times) >= now - 600 - 300
             expected = [i * 60 + k for i in range(n + 1) for k in range(0, 60, 7) if i * 60 + k > now - 600]
             assert sorted(each for each in times if each > now - 600) == expected
+
+
+class Oracle:
+    """Buckets by the rule as it is written, in a list."""
+
+    def __init__(self, span: int, rounding: int) -> None:
+        self.span, self.rounding = span, rounding
+        self.stored: dict[int, tuple[int, int]] = {}
+
+    def insert(self, id: int, series: int, time: int) -> None:
+        """Put a measurement into the latest bucket that its time lies in. Seconds from START."""
+        starts = [start for key, start in self.stored.values() if key == series and start <= time < start + self.span]
+        rounded = (T + time) // self.rounding * self.rounding - T
+        self.stored[id] = series, max(starts, default=rounded)
+
+
+def test_any_order_of_inserts_and_deletes_gives_the_buckets_of_the_rule(world: World) -> None:
+    seed = random.SystemRandom().getrandbits(32)
+    chance = random.Random(seed)
+    oracle, collection = Oracle(3600, 60), series(world, expire=T)
+    for number in range(40):
+        batch = [
+            (number * 100 + n, chance.randrange(3), chance.randrange(4 * HOUR)) for n in range(chance.randrange(1, 30))
+        ]
+        collection.insert_many([{"_id": id, "m": key, "t": date(time)} for id, key, time in batch])
+        for measurement in batch:
+            oracle.insert(*measurement)
+        if chance.random() < 0.3:
+            gone = chance.sample(sorted(oracle.stored), len(oracle.stored) // 2)
+            collection.delete_many({"_id": {"$in": gone}})
+            oracle.stored = {id: bucket for id, bucket in oracle.stored.items() if id not in gone}
+    due = world.server.ttl.due(f"mongo:{collection.full_name}", limit=1000)["records"]
+    found = {int(row["id"]): row["deadline"] for row in due}
+    expected = {id: start + HOUR + 2 * T for id, (_, start) in oracle.stored.items()}
+    assert found == {id: f"{moment_of(end)}" for id, end in expected.items()}, f"seed {seed}"
+    buckets = world.db.command("collStats", "w")["timeseries"]["bucketCount"]
+    assert buckets == len(set(oracle.stored.values())), f"seed {seed}"
+
+
+def moment_of(second: int) -> str:
+    """Seconds since 1970 as reports have them."""
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -12,6 +12,14 @@ from bson import Int64
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.clustered import parse_clustered_index
+from mayflydb.frontends.mongo.collection_options import (
+    check_validator,
+    parse_images,
+    parse_index_defaults,
+    parse_max,
+    parse_size,
+    parse_storage_engine,
+)
 from mayflydb.frontends.mongo.collections import ID_INDEX, Collection
 from mayflydb.frontends.mongo.commands.queries import first_batch_reply
 from mayflydb.frontends.mongo.contracts import ProfileChanged, check_profile
@@ -39,14 +47,14 @@ COLLECTION_OPTIONS: Final = (
     "viewOn",
     "pipeline",
     "changeStreamPreAndPostImages",
+    "storageEngine",
+    "indexOptionDefaults",
 )
 """Options of `create`, in the order in which listCollections prints them."""
 
 UNSUPPORTED_OPTIONS: Final = (
     "timeseries",
     "encryptedFields",
-    "storageEngine",
-    "indexOptionDefaults",
 )
 """Options that are refused by name unless they are off."""
 
@@ -59,36 +67,50 @@ async def parse_view_options(services: Services, call: Call, name: str) -> Docum
     """Parse and check the options of `create` for a view."""
     if call.body.get("idIndex") is not None:
         raise MqlError(72, "'viewOn' and 'idIndex' cannot both be specified")
-    options = await parse_options(services, call)
+    options = await parse_options(services, call, name)
+    if options.get("changeStreamPreAndPostImages"):
+        raise MqlError(72, "option not supported on a view: changeStreamPreAndPostImages")
     options = {field: options[field] for field in VIEW_OPTIONS if field in options}
     await check_view(services, call, name, options)
     return options
 
 
-async def parse_options(services: Services, call: Call) -> Document:
+async def parse_options(services: Services, call: Call, name: str) -> Document:
     """Parse the options of `create` for a collection. Raise MqlError 72 for a contradiction, 238 for unsupported options."""
     body = call.body
-    for name in UNSUPPORTED_OPTIONS:
-        given = body.get(name)
+    for option in UNSUPPORTED_OPTIONS:
+        given = body.get(option)
         if given and given != {"enabled": False}:
-            raise MqlError(238, f"collections with '{name}' are not supported")
+            raise MqlError(238, f"collections with '{option}' are not supported")
     clustered = _parse_clustered(call)
-    options: Document = {name: body[name] for name in COLLECTION_OPTIONS if name in body and body[name] is not None}
-    if "viewOn" in options:
-        for name in ("capped", "size", "max"):
-            options.pop(name, None)
-    if not arguments.flag(options, "capped", call.name):
-        options.pop("capped", None)
-        if "max" in options or "size" in options:
-            raise MqlError(72, f"the '{'size' if 'size' in options else 'max'}' field requires capped:true")
-    elif not arguments.whole_number(options, "size", call.name):
-        raise MqlError(72, "the 'size' field is required when 'capped' is true")
+    options: Document = {each: body[each] for each in COLLECTION_OPTIONS if each in body and body[each] is not None}
+    _parse_cap(call, options)
     if "changeStreamPreAndPostImages" in options and not parse_images(call, options)["enabled"]:
         del options["changeStreamPreAndPostImages"]
     if ("pipeline" in options) and "viewOn" not in options:
         raise MqlError(72, "'pipeline' requires 'viewOn' to also be specified")
-    await _check_expressions(services, call, options)
+    for field, parse in (("storageEngine", parse_storage_engine), ("indexOptionDefaults", parse_index_defaults)):
+        if parse(call, options) is None:
+            options.pop(field, None)
+    await _check_expressions(services, call, name, options)
     return {**options, **clustered}
+
+
+def _parse_cap(call: Call, options: Document) -> None:
+    """Parse `capped`, `size` and `max` in place. Raise MqlError 2, 14, 72."""
+    capped = arguments.flag(options, "capped", call.name)
+    if "size" in options:
+        options["size"] = parse_size(options["size"], "size", call.name)
+    if "max" in options:
+        options["max"] = parse_max(options["max"], "max", call.name)
+    if capped:
+        options["capped"] = True
+        if "size" not in options:
+            raise MqlError(72, "the 'size' field is required when 'capped' is true")
+        return
+    options.pop("capped", None)
+    if "viewOn" not in options and ("max" in options or "size" in options):
+        raise MqlError(72, f"the '{'size' if 'size' in options else 'max'}' field requires capped:true")
 
 
 def _parse_clustered(call: Call) -> Document:
@@ -104,33 +126,13 @@ def _parse_clustered(call: Call) -> Document:
     return {"clusteredIndex": clustered, "expireAfterSeconds": parse_expire_after(seconds, call.name, call.now)}
 
 
-def parse_images(call: Call, given: Document) -> Document:
-    """The setting of pre-images and post-images. Raise MqlError 14 and 40414."""
-    images = arguments.document(given, "changeStreamPreAndPostImages", call.name) or {}
-    if "enabled" not in images:
-        raise arguments.missing_argument("enabled", f"{call.name}.changeStreamPreAndPostImages")
-    return {"enabled": arguments.flag(images, "enabled", f"{call.name}.changeStreamPreAndPostImages")}
-
-
-async def _check_expressions(services: Services, call: Call, options: Document) -> None:
+async def _check_expressions(services: Services, call: Call, name: str, options: Document) -> None:
     collation = arguments.document(options, "collation", call.name)
     if collation is not None:
         parsed = Collation.parse(collation)
         if parsed.is_simple:
             del options["collation"]
-    await check_validator(services, call, options)
-
-
-async def check_validator(services: Services, call: Call, options: Document) -> None:
-    """Raise MqlError 14, 2 and the errors of filters for an invalid validator, level or action."""
-    validator = arguments.document(options, "validator", call.name)
-    if validator:
-        env = Env(to_milliseconds(call.now))
-        await services.evaluation_of(call).compute(True, call.size, compile_filter, validator, env)
-    for name, allowed in (("validationLevel", ("off", "strict", "moderate")), ("validationAction", ("error", "warn"))):
-        if name in options and options[name] not in allowed:
-            field = f"{call.name}.{name}"
-            raise bad_value(f"Enumeration value '{options[name]}' for field '{field}' is not a valid value.")
+    await check_validator(services, call, name, options)
 
 
 def _check_id_index(call: Call, options: Document) -> None:
@@ -166,16 +168,16 @@ async def create(services: Services, call: Call) -> Document:
     """Create a collection or view. Creating it again with the same options is no error."""
     own = ("autoIndexId", "idIndex", "clusteredIndex", "expireAfterSeconds", "flags")
     call.check_fields({*COLLECTION_OPTIONS, *UNSUPPORTED_OPTIONS, *own})
-    name = arguments.text(call.body, call.name, call.name)
+    name = arguments.collection_name(call.body, call.name)
     if call.body.get("timeseries") is not None:
         if services.contracts.of(call.database, name).is_cosmos:
             raise MqlError(238, "collections with 'timeseries' are not supported in the profile cosmos")
         options = parse_create(call.body, f"{call.database}.{name}", call.now)
-        await _check_expressions(services, call, options)
+        await _check_expressions(services, call, name, options)
     elif call.body.get("viewOn") is not None and not call.body.get("clusteredIndex"):
         options = await parse_view_options(services, call, name)
     else:
-        options = await parse_options(services, call)
+        options = await parse_options(services, call, name)
         _check_id_index(call, options)
     collections = services.collections
     try:

@@ -10,8 +10,9 @@ from typing import Final
 
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
+from mayflydb.frontends.mongo.collection_options import check_validator, parse_images, parse_max, parse_size
 from mayflydb.frontends.mongo.collections import Collection
-from mayflydb.frontends.mongo.commands.catalog import check_validator, list_reply, parse_images
+from mayflydb.frontends.mongo.commands.catalog import list_reply
 from mayflydb.frontends.mongo.contracts import Contract
 from mayflydb.frontends.mongo.indexing import index_count
 from mayflydb.frontends.mongo.resolving import find_collection
@@ -133,20 +134,20 @@ async def coll_mod(services: Services, call: Call) -> Document:
     call.check_fields({*COLL_MOD_FIELDS, "expireAfterSeconds", "timeseries"})
     if services.contracts.of(call.database).is_cosmos:
         raise MqlError(115, "Command collMod not supported")
-    name = arguments.text(call.body, call.name, call.name)
+    name = arguments.collection_name(call.body, call.name)
+    if name.startswith("system.") and call.body.get("validator"):
+        raise MqlError(72, f"Document validators not allowed on system collection {call.database}.{name}")
     collection = await services.collections.get(call.database, name)
     if collection.series is not None:
         return await modify_series(services, call, collection)
-    if "timeseries" in call.body:
-        raise MqlError(72, "'timeseries' is only supported on time-series collections")
-    if "expireAfterSeconds" in call.body and collection.clustered is None:
-        raise MqlError(72, "'expireAfterSeconds' option is only supported on collections clustered by _id")
+    _check_ordinary(call, collection)
     answer: Document = {}
     change = arguments.document(call.body, "index", call.name)
     if change is not None:
         dry_run = arguments.flag(call.body, "dryRun", call.name)
         answer = await services.indexing.modify(collection, change, call.now, dry_run)
-    options = {field: call.body[field] for field in COLL_MOD_FIELDS - {"index", "dryRun"} if field in call.body}
+    fields = COLL_MOD_FIELDS - {"index", "dryRun"}
+    options = {field: call.body[field] for field in fields if call.body.get(field) is not None}
     if call.body.get("expireAfterSeconds") is not None:
         await _change_expire_after(services, call, collection)
         options["expireAfterSeconds"] = call.body["expireAfterSeconds"]
@@ -160,6 +161,19 @@ async def coll_mod(services: Services, call: Call) -> Document:
     if not call.body.get("dryRun"):
         await services.collections.record_event(collection, "modify", description, call.now)
     return {**answer, "ok": 1.0}
+
+
+def _check_ordinary(call: Call, collection: Collection) -> None:
+    """Raise MqlError 72 for options of other kinds of collections."""
+    change = arguments.document(call.body, "index", call.name)
+    if "timeseries" in call.body:
+        raise MqlError(72, "'timeseries' is only supported on time-series collections")
+    if "expireAfterSeconds" in call.body and collection.clustered is None:
+        raise MqlError(72, "'expireAfterSeconds' option is only supported on collections clustered by _id")
+    if arguments.flag(call.body, "dryRun", call.name) and not (change and change.get("unique")):
+        raise MqlError(72, "dryRun mode is only allowed for unique index conversion")
+    if change is not None and collection.view_on is not None:
+        raise MqlError(72, "option not supported on a view: index")
 
 
 async def _change_expire_after(services: Services, call: Call, collection: Collection) -> None:
@@ -179,11 +193,14 @@ async def _changed_options(services: Services, call: Call, collection: Collectio
         of_views = field in ("viewOn", "pipeline")
         if of_views != view:
             text = "'viewOn' requires a view" if of_views else "option not supported on a view"
-            raise MqlError(72 if of_views else 167, f"{text}: {field}")
-    await check_validator(services, call, given)
+            raise MqlError(72, f"{text}: {field}")
+    await check_validator(services, call, collection.name, given)
     if "changeStreamPreAndPostImages" in given:
         given = {**given, "changeStreamPreAndPostImages": parse_images(call, given)}
     renamed = {"cappedSize": "size", "cappedMax": "max"}
+    for field, parse in (("cappedSize", parse_size), ("cappedMax", parse_max)):
+        if field in given:
+            given = {**given, field: parse(given[field], field, call.name)}
     if ("cappedSize" in given or "cappedMax" in given) and not collection.capped:
         raise MqlError(72, "changing the size of a collection requires that it is capped")
     return {**collection.options, **{renamed.get(field, field): value for field, value in given.items()}}

@@ -16,7 +16,8 @@ from mayflydb.engine.workspace import Workspace
 from mayflydb.frontends.mongo.collections import Collection, Identity, identity_of
 from mayflydb.frontends.mongo.decisions import DecisionWorkspace, Steps
 from mayflydb.frontends.mongo.time_series.series import Series, decode_start
-from mayflydb.model.instant import Instant
+from mayflydb.model.instant import MILLISECOND, Instant
+from mayflydb.model.order import KeyRange
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.values import Document
 
@@ -38,6 +39,8 @@ class MeasurementWriter:
         self.workspace = workspace
         self._series = series
         self._opened: dict[bytes, list[Instant]] = {}
+        # The start of the newest stored bucket of a series, as it was when the transaction first asked; [] without one.
+        self._newest: dict[bytes, list[Instant]] = {}
 
     def insert(self, document: Document, draft: Draft) -> Steps[None]:
         """Insert a measurement. Raise MqlError 2 without a date in its time field."""
@@ -53,15 +56,27 @@ class MeasurementWriter:
         """The start of the latest bucket of a series that a time lies in; if there is none, of a new one."""
         series = self._series
         opened = self._opened.setdefault(key, [])
-        found = [start for start in opened if series.has_in_bucket(start, time)]
-        stored = yield from self.workspace.last_entry(series.index, series.starts_around(key, time))
-        if stored is not None:
-            found.append(decode_start(stored))
+        stored = yield from self._find_stored(key, time)
+        found = [start for start in (*opened, *stored) if series.has_in_bucket(start, time)]
         if found:
             return max(found)
         start = series.round_down(time)
         opened.append(start)
         return start
+
+    def _find_stored(self, key: bytes, time: DatetimeMS) -> Steps[list[Instant]]:
+        """The start of the only stored bucket of a series that may be the one of a time; none if there is none."""
+        # Measurements mostly come in the order of their times, so one read for each series is enough.
+        if key not in self._newest:
+            self._newest[key] = yield from self._read_last(self._series.all_starts(key))
+        newest = self._newest[key]
+        if not newest or newest[0] <= int(time) * MILLISECOND:
+            return newest
+        return (yield from self._read_last(self._series.starts_around(key, time)))
+
+    def _read_last(self, within: KeyRange) -> Steps[list[Instant]]:
+        entry = yield from self.workspace.last_entry(self._series.index, within)
+        return [] if entry is None else [decode_start(entry)]
 
     def _find_identity(self, document: Document) -> Steps[Identity]:
         """The identity of a measurement. Several may have one `_id`: the second and later ones get a number behind it."""

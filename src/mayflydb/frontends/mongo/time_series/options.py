@@ -59,8 +59,10 @@ def parse_expire_after(value: Value, command: str, now: Instant) -> Int64:
     """`expireAfterSeconds` of a collection. Raise MqlError 14 for another type, 72 for a negative or too large number."""
     if not is_number(value):
         raise type_mismatch(f"{command}.expireAfterSeconds", type_name(value), *arguments.NUMERIC)
-    seconds = arguments.truncate_number(value)
-    if (seconds is not None and seconds < 0) or (seconds is None and not value > 0):
+    seconds = arguments.round_number(value)
+    is_negative = str(value).startswith("-") if seconds is None else seconds < 0
+    # The server takes NaN for 0, which lets everything expire at once. It is refused here, as for indexes.
+    if is_negative or "nan" in str(value).lower():
         raise MqlError(72, "TTL index 'expireAfterSeconds' option cannot be less than 0")
     # Nothing may expire before 1970: the server computes with unsigned seconds.
     if seconds is None or seconds > now // SECOND:
@@ -98,8 +100,6 @@ def _parse_name(given: Document, field: str, where: str, namespace: str) -> str:
         raise bad_value(f"'{field}' cannot contain NUL bytes")
     if "." in name:
         raise MqlError(72, f"{namespace}: '{field}' must be a top-level field and not contain a '.'")
-    if not name or name[0] == "$":
-        raise MqlError(72, f"'{field}' cannot be empty or begin with '$'")
     return name
 
 
@@ -138,7 +138,7 @@ def parse_span(given: Document, field: str, where: str) -> int | None:
         return None
     if not is_number(value):
         raise type_mismatch(f"{where}.{field}", type_name(value), *arguments.NUMERIC)
-    seconds = arguments.truncate_number(value)
+    seconds = arguments.round_number(value)
     if seconds is None or seconds < 1:
         raise bad_value(f"BSON field '{field}' value must be >= 1, actual value '{value}'")
     if seconds > MAX_SPAN:

@@ -45,6 +45,9 @@ _SECONDS: Final = Struct(">Q")
 # Turns the order of signed numbers into that of unsigned bytes.
 _OFFSET: Final = 1 << 63
 
+_AFTER_STARTS: Final = b"\xff" * 9
+"""Behind every start in a key of the internal index."""
+
 _BUCKETS: Final = IndexSpec("", (("", 1),))
 """The specification of the internal index: a path that no document has, so that no query plan uses it."""
 
@@ -91,6 +94,10 @@ class Series(msgspec.Struct, frozen=True):
         """The keys of the internal index for buckets of a series that a time lies in: start <= time < start + span."""
         second = int(time) // 1000
         return KeyRange(series + _encode(second - self.span + 1), series + _encode(second + 1))
+
+    def all_starts(self, series: bytes) -> KeyRange:
+        """The keys of the internal index for all buckets of a series."""
+        return KeyRange(series, series + _AFTER_STARTS)
 
     def has_in_bucket(self, start: Instant, time: DatetimeMS) -> bool:
         """Return True if a time lies in the bucket that begins at `start`."""
