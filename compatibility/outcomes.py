@@ -12,12 +12,14 @@ import msgspec
 
 
 class Outcome(StrEnum):
-    """How a test ended, worst last. BROKEN: it fails in the suite's own code, before any server is asked."""
+    """How a test ended, worst last. BROKEN: it fails in the suite's own code, before any server is asked. REFUSED: it fails for
+    a feature that Mayfly refuses by name, in a suite that counts these apart."""
 
     NOT_APPLICABLE = "not applicable"
     SKIPPED = "skipped"
     PASSED = "passed"
     BROKEN = "broken as published"
+    REFUSED = "refused by name"
     FAILED = "failed"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
+import functional_report
 import languages
 from outcomes import File, Outcome, Test
 from reasons import UNEXPLAINED, why
@@ -16,6 +17,7 @@ Clients come with the tests that their authors run. `make compatibility` fetches
 Mayfly of its own, in memory and on the real clock. This page is written by that run; `make compatibility ARGS=ydb`, or
 `cosmos`, `mongo`, `sqlalchemy`, runs one suite and writes its section. What fails is listed by name, under its reason;
 *broken as published* are tests that fail in their own code before they ask any server, and are listed as well.
+`make compatibility ARGS=functional` runs tests of MongoDB's server that belong to no client.
 
 Clients in Go, Java and Rust are driven by Mayfly's own checks, below `tests/clients`; `make compatibility ARGS=clients` runs
 them and writes their sections.
@@ -63,7 +65,7 @@ def document(before: str, section: str) -> str:
     found = {part.partition("\n")[0]: part for part in f"\n{before}".split("\n## ")[1:]}
     title = section.removeprefix("## ").partition("\n")[0]
     found[title] = section.removeprefix("## ")
-    titles = [suite.title for suite in ALL] + list(languages.TITLES)
+    titles = [*(suite.title for suite in ALL), functional_report.TITLE, *languages.TITLES]
     parts = [f"## {found[title]}" for title in titles if title in found]
     return "\n\n".join(part.strip("\n") for part in (HEAD, *parts)) + "\n"
 

@@ -1,10 +1,11 @@
 """Run clients' own test suites against Mayfly, and write docs/compatibility.md.
 
     python compatibility/run.py [cosmos|mongo|ydb|sqlalchemy] [WORD...]
+    python compatibility/run.py functional [WORD...]
     python compatibility/run.py clients
 
 Of all suites or of one, or the checks of clients in other languages; with words only the files whose names hold one of them,
-and then no document is written.
+and then no document is written. The functional tests run when they are named.
 Started by tools/compatibility.sh, which fetches the suites: COMPATIBILITY_PLACE is where they lie.
 """
 
@@ -18,6 +19,7 @@ from pathlib import Path
 from time import monotonic
 
 import files
+import functional
 import languages
 import outcomes
 import report
@@ -67,6 +69,14 @@ def measure_languages(place: Path) -> int:
     return code
 
 
+def measure_functional(place: Path, words: list[str]) -> int:
+    """The functional tests, and their section unless words choose some of them."""
+    section, code = functional.run(place, words)
+    if section is not None:
+        publish(section)
+    return code
+
+
 def main() -> int:
     """1 when there was nothing to run, or a file had no whole report; tests that fail are what the document is for."""
     # A shell ignores it for what it runs in the background, and so would the pytests that are interrupted with it.
@@ -75,6 +85,8 @@ def main() -> int:
     words = sys.argv[1:]
     if words == [languages.WORD]:
         return measure_languages(place)
+    if words[:1] == [functional.WORD]:
+        return measure_functional(place, words[1:])
     suites = [suite for suite in ALL if suite.word in words] or list(ALL)
     wanted = [word for word in words if word not in {suite.word for suite in ALL}]
     whole, found = True, False

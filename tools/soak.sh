@@ -13,5 +13,6 @@ tools/system-packages.sh strace
 tools/javascript.sh
 code=0
 .venv/bin/pytest -m soak -o faulthandler_timeout=0 --hypothesis-seed="$SEED" tests || code=$?
+SAMPLE=all tools/compatibility.sh functional || code=$?
 echo "SEED=$SEED HOURS=$HOURS"
 exit "$code"

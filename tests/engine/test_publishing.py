@@ -102,7 +102,7 @@ def play(site: Site, chance: random.Random) -> None:
                 site.run(snapshot.commit(site.now))
         snapshot.close()
 
-    choices = [
+    choices: list[Callable[[], Any]] = [
         lambda: site.write(command(Mode.UPSERT, key, value, chance.choice((None, 3, 9)))),
         remove,
         together,

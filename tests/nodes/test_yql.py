@@ -17,6 +17,7 @@ from mayflydb.expiry.passes import Schedule
 from mayflydb.frontends.ydb.calls import GrpcCall
 from mayflydb.frontends.ydb.options import Options
 from mayflydb.frontends.ydb.schemes.catalog import Schemes
+from mayflydb.frontends.ydb.schemes.staging import HIDDEN_SPACE
 from mayflydb.frontends.ydb.transactions import TransactionControl, TransactionMode
 from mayflydb.model.instant import HOUR, MILLISECOND, Span
 from mayflydb.query.yql.faults import Fault
@@ -36,6 +37,8 @@ class Node:
 
     def __init__(self, member: Member) -> None:
         self.transactions: dict[str, Any] = {}
+        self.contended: tuple[Any, ...] = ()
+        self.temporary: Any = None
         self.member, self.engine = member, member.engine
         self.schemes = Schemes(member.engine, Options())
         self.executor = executor_of(member.engine, self.schemes, member.number)
@@ -131,6 +134,26 @@ SCHEMES = [
     ("DROP TABLE u", "CREATE TABLE u (id Utf8, PRIMARY KEY (id))", []),
     ("UPSERT INTO u (id) VALUES ('x'u)", "SELECT id FROM u", [("x",)]),
 ]
+
+
+def test_a_start_drops_the_temporary_tables_of_nodes_that_are_gone(databases: Databases) -> None:
+    async def hidden(node: Node) -> list[str]:
+        space = await node.engine.node(HIDDEN_SPACE)
+        return [] if space is None else [each.name for each in await node.engine.children(space.id)]
+
+    async def work(one: Node, other: Node) -> None:
+        await one.run("CREATE TEMPORARY TABLE t (id Int64, PRIMARY KEY (id))")
+        await other.run("CREATE TEMPORARY TABLE t (id Int64, PRIMARY KEY (id))")
+        await one.run("UPSERT INTO t (id) VALUES (1)")
+        # A new start of the second node: what it had itself is of an earlier start.
+        await Schemes(other.engine, Options()).hidden.drop_unfinished()
+        assert await hidden(one) == ["0 0"]
+        assert (await one.run("SELECT id FROM t"), await other.refusal("SELECT id FROM t") is None) == ([(1,)], False)
+        await one.member.close()
+        await other.schemes.hidden.drop_unfinished()
+        assert await hidden(other) == []
+
+    on_two(databases, work)
 
 
 def test_a_scheme_that_one_node_changes_is_that_of_the_other(databases: Databases) -> None:

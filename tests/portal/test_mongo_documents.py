@@ -75,6 +75,15 @@ def test_a_document_is_made_edited_and_deleted(visitor: Visitor, client: MongoCl
     assert visitor.get(place('"x"')).status == 404 and visitor.get(place("{")).status == 400
 
 
+def test_measurements_with_one_id_are_told_apart(visitor: Visitor, client: MongoClient[dict[str, Any]]) -> None:
+    series = client.app.create_collection("w", timeseries={"timeField": "t", "metaField": "m"}, expireAfterSeconds=60)
+    hours = [datetime(2030, 1, 1, hour, tzinfo=UTC) for hour in range(3)]
+    series.insert_many([{"_id": 1, "t": hour, "n": hour.hour} for hour in hours])
+    page = visitor.get(f"/_explorer/mongo/app/w/documents?{urlencode({'filter': '{_id: 1}', 'sort': '-n'})}")
+    for hour in hours:
+        assert page.source.count(f"2030-01-01 {hour.hour + 1:02}:01:00Z") == 1, page.source
+
+
 def test_a_line_says_which_date_is_missing(visitor: Visitor, client: MongoClient[dict[str, Any]]) -> None:
     client.app["a/b"].create_index("at", expireAfterSeconds=60)
     client.app["a/b"].insert_many([{"_id": 1, "at": "soon"}, {"_id": 2}])

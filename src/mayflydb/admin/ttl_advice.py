@@ -171,8 +171,9 @@ def _bases(container: ContainerTarget, seen: Observations, sample: RecordSample)
     for rule in node.definition.rules:
         if rule.slot is None:
             yield Basis(LAST_WRITE, rule.after)
-        elif name := front_end.index_names(node).get(rule.slot):
-            yield Basis(slot_ages(rule.slot), rule.after, indexes.get(name, {}).get("field", name), name)
+        # A rule that counts from another instant than its field, as those of buckets, has another name there.
+        elif (name := front_end.index_names(node).get(rule.slot)) in indexes:
+            yield Basis(slot_ages(rule.slot), rule.after, indexes[name].get("field", name), name)
 
 
 def _choices(container: ContainerTarget, seen: Observations, sample: RecordSample) -> Iterator[Basis]:

@@ -75,7 +75,8 @@ class Index(msgspec.Struct, frozen=True, omit_defaults=True):
     `spec`: the front end's description of the keys, as JSON; `keys` is empty then. `unique`: no two visible records own
     entries with one key, even in different partitions. `several`: some record has, or had, more than one entry; without it
     each record has one key. `building`: written with every record, and incomplete for older records. `ready`: complete.
-    `dropped`: no longer written; its entries are being removed.
+    `dropped`: no longer written; its entries are being removed. `guarded`: no write gives a record a key that another visible
+    record has; records that shared one before keep it.
     """
 
     number: int
@@ -84,6 +85,7 @@ class Index(msgspec.Struct, frozen=True, omit_defaults=True):
     unique: bool = False
     spec: Mapping[str, Any] | None = None
     several: bool = False
+    guarded: bool = False
 
 
 class Slot(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from mayflydb.engine.building import KeysOf
 from mayflydb.engine.catalog import Index, Node
+from mayflydb.engine.contention import Turns
 from mayflydb.engine.index_overlay import IndexOverlay, ReadRange, entry_keys
 from mayflydb.engine.locks import LockHolder, Locks
 from mayflydb.engine.version_cache import VersionCache
@@ -60,8 +61,10 @@ class ContainerSnapshot:
         version_cache: VersionCache,
         locks: Locks,
         holder: LockHolder,
+        turns: Turns,
     ) -> None:
         self.node = node
+        self._turns = turns
         self.workspace = Workspace(node, now, None, locks, holder)
         self.written: dict[Identity, None] = {}
         self.lsn = lsn
@@ -83,8 +86,10 @@ class ContainerSnapshot:
         """Return whether a record is visible at the instant of the transaction."""
         return self.visibility is None or self.visibility(record)
 
-    def conflict(self) -> WriteConflict:
-        """Build the error for a concurrent transaction that committed first."""
+    def conflict(self, *place: object) -> WriteConflict:
+        """Build the error for a concurrent transaction that committed first. `place`: what both contend for, if it is known."""
+        if place:
+            self._turns.note_conflict((self.node.id, *place))
         return WriteConflict(CHANGED, container=self.node.id)
 
     # --- what was met ------------------------------------------------------------------------------------------------
@@ -97,7 +102,7 @@ class ContainerSnapshot:
         version = stored.lsn if stored is not None and self.visible(stored) else None
         # Newer than the beginning: another node wrote it, or the old version would have come from the version cache.
         if (version or 0) > self.lsn or self._versions.setdefault((partition, key), version) != version:
-            raise self.conflict()
+            raise self.conflict(partition, key)
 
     def note_blind_write(self, identity: Identity, begun: Record | None) -> None:
         """Record the version at a place before its first blind write."""
@@ -169,7 +174,7 @@ class ContainerSnapshot:
         for identity in self.written:
             record = yield from workspace.get(*identity)
             if (None if record is None else record.lsn) != self._versions.get(identity):
-                raise self.conflict()
+                raise self.conflict(*identity)
 
     @property
     def has_reads(self) -> bool:
@@ -186,14 +191,14 @@ class ContainerSnapshot:
         for identity, version in self._versions.items():
             found = yield from ask(Get(self.node.id, *identity))
             if self._version(found) != version:
-                raise self.conflict()
+                raise self.conflict(*identity)
         for scope in self._scopes:
             scan = Scan(self.node.id, scope.lower, scope.upper, Order.CHANGED, Position(b"", self.lsn), 1)
             if (yield from ask(scan)):
                 raise self.conflict()
         for read_range in self._ranges_read():
             if not (yield from read_range.is_unchanged(self.node.id, self.visible)):
-                raise self.conflict()
+                raise self.conflict(read_range.index.number, read_range.within)
 
     def _version(self, record: Record | None) -> int | None:
         return record.lsn if record is not None and self.visible(record) else None
@@ -209,23 +214,29 @@ class ContainerSnapshot:
             after = Position(records[-1].partition, records[-1].lsn)
             seen += len(records)
             for record in records:
-                if self._touches(record):
-                    raise self.conflict()
+                self._check_untouched(record)
                 if self._ranges and not self.is_new(record):
                     before = self._version_cache.at(self.node.id, record.seq, self.lsn)
                     if before is None:
                         return False
-                    if self._is_in_ranges([before]):
-                        raise self.conflict()
+                    self._check_ranges(before)
         return seen == lsn - self.lsn
 
-    def _touches(self, record: Record) -> bool:
+    def _check_untouched(self, record: Record) -> None:
         if (record.partition, record.key) in self._versions:
-            return True
-        return any(scope.has(record.partition) for scope in self._scopes) or self._is_in_ranges([record])
+            raise self.conflict(record.partition, record.key)
+        if any(scope.has(record.partition) for scope in self._scopes):
+            raise self.conflict()
+        self._check_ranges(record)
 
-    def _is_in_ranges(self, records: Iterable[Record]) -> bool:
-        return any(read_range.covers(record) for record in records for read_range in self._ranges_read())
+    def _check_ranges(self, record: Record) -> None:
+        for read_range in self._ranges_read():
+            if read_range.covers(record):
+                raise self.conflict(read_range.index.number, read_range.within)
 
     def _ranges_read(self) -> Iterator[ReadRange]:
         return (read_range for ranges in self._ranges.values() for read_range in ranges if not read_range.is_empty)
+
+
+Answers: TypeAlias = Callable[[ContainerSnapshot, Get, Record | None], Record | None]
+"""The answer to a decision's read of a place, given the record that is stored now."""

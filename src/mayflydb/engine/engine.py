@@ -12,6 +12,7 @@ from mayflydb.engine.budgets import Budgets
 from mayflydb.engine.catalog import OWNER_MISSING, Node, Nodes
 from mayflydb.engine.commands import Command, Step, Written
 from mayflydb.engine.companions import Companions
+from mayflydb.engine.contention import Contention
 from mayflydb.engine.dates import DateIndexes
 from mayflydb.engine.definitions import Definitions
 from mayflydb.engine.expiry_counts import ExpiryCounts
@@ -155,7 +156,7 @@ class Engine:
         self.version_cache = reaper.version_cache
         self.version_cache.max_bytes = self.transaction_bytes.limit // 2
         self._open_lifecycles(nodes)
-        self.nodes, self.locks = nodes, reaper.locks
+        self.nodes, self.locks, self.contention = nodes, reaper.locks, Contention()
         self._written_at: Instant = 0
         self._changed_at = self.committed_at = time.latest
         """The instant of the last write that this node has committed; later commits have no earlier instant."""

@@ -7,7 +7,7 @@ kept in overlays, ordered by the same keys; each batch is merged with the part o
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, Final, TypeAlias
 
 from mayflydb.engine.building import KeysOf, entry
@@ -90,6 +90,16 @@ def merge(first: list[Found], second: list[Found], descending: bool) -> list[Fou
         return first or second
     # Sorting two ordered runs is linear.
     return sorted(first + second, key=lambda found: (found[0], found[1].seq), reverse=descending)
+
+
+def upto(found: Sequence[Found], last: EntryPosition, descending: bool) -> int:
+    """Return the number of ordered entries up to a place."""
+
+    def beyond(each: Found) -> bool:
+        place = each[0], each[1].seq
+        return place < last if descending else place > last
+
+    return bisect_left(found, True, key=beyond)
 
 
 class ReadRange:

@@ -16,18 +16,17 @@ not seen.
 from __future__ import annotations
 
 import asyncio
-from bisect import bisect_left
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Sequence, Set
-from typing import Any, Final, TypeAlias
-
-import msgspec
+from collections.abc import AsyncIterator, Generator, Iterable, Sequence, Set
+from typing import Any, Final
 
 from mayflydb.engine.building import KeysOf
 from mayflydb.engine.catalog import OWNER_MISSING, Index, node_as_of
 from mayflydb.engine.commands import Command, Mode, Written
-from mayflydb.engine.container_snapshot import CHANGED, ContainerSnapshot, IndexOverlays
+from mayflydb.engine.container_snapshot import CHANGED, Answers, ContainerSnapshot, IndexOverlays
+from mayflydb.engine.contention import Target, Turns, order_targets
+from mayflydb.engine.done_commands import PROVISIONAL, Done, final
 from mayflydb.engine.engine import Engine
-from mayflydb.engine.index_overlay import EntryPosition, Found, merge
+from mayflydb.engine.index_overlay import EntryPosition, Found, merge, upto
 from mayflydb.engine.locks import TAKEN, Locked, LockHolder
 from mayflydb.engine.reads import run_steps
 from mayflydb.engine.scans import SCAN_BATCH, Batch, Scope, scan
@@ -52,9 +51,6 @@ from mayflydb.store.interface import (
     ask,
 )
 
-PROVISIONAL: Final = 1 << 60
-"""Lsns and seqs from here on are provisional: no container reaches them."""
-
 WRITE_OVERHEAD: Final = 1024
 """Bytes of a write that a transaction keeps, besides its value: command, record, locks and the places that it has read."""
 
@@ -71,17 +67,19 @@ class Snapshot:
         serializable: bool = False,
         exclusive: bool = False,
         is_as_of: bool = False,
+        takes_turns: bool = False,
     ) -> None:
         self.now = now
         self._is_as_of = is_as_of
         self._holder = LockHolder(now, exclusive)
         self.serializable = serializable
+        self.turns = Turns(engine.contention if takes_turns else None)
         self._engine = engine
         self._epoch = engine.epoch
         self._begun = begun
         self._parents = parents
         self._views: dict[int, ContainerSnapshot] = {}
-        self._done: list[_Done] = []
+        self._done: list[Done] = []
         self._bodies: list[Body[None]] = []
         self.author = ""
         """The user whose transaction this is, as in `WriteTransaction`."""
@@ -98,21 +96,38 @@ class Snapshot:
         serializable: bool = False,
         exclusive: bool = False,
         is_as_of: bool = False,
+        takes_turns: bool = False,
+        contended: Iterable[Target] = (),
     ) -> Snapshot:
         """Begin at the present commit in containers below `parents`, and in other containers at their first use.
 
         `exclusive`: lock written records exclusively until `close`. `is_as_of`: `now` is a later instant, and the transaction
-        only reads: what will be left then.
+        only reads: what will be left then. `takes_turns`: it reads in turns what others contend for. `contended`: where it takes
+        its turns before it begins (`Turns.lost`).
         """
-        known = frozenset(parents)
-        begun: dict[int, CatalogRow] = {}
         # The cache must watch before the rows are read, or a version that is replaced between the two is missed.
-        snapshot = cls(engine, now, begun, known, serializable, exclusive, is_as_of)
-        begun.update({row.id: row for parent in known for row in await engine.store.read(ChildRows(parent))})
+        snapshot = cls(engine, now, {}, frozenset(parents), serializable, exclusive, is_as_of, takes_turns)
+        try:
+            for target in order_targets(contended):
+                await snapshot.turns.take(target, in_order=True)
+            await snapshot._read_beginning()
+        except BaseException:
+            snapshot.close()
+            raise
         return snapshot
+
+    async def _read_beginning(self) -> None:
+        for parent in self._parents:
+            self._begun.update({row.id: row for row in await self._engine.store.read(ChildRows(parent))})
+
+    async def _take_turn(self, target: Target) -> None:
+        # A transaction that has read nothing yet sees the commits of its wait.
+        if await self.turns.take(target) and not self._views:
+            await self._read_beginning()
 
     def close(self) -> None:
         """End the transaction: release its locks and its claim to old versions."""
+        self.turns.end()
         self._engine.version_cache.unwatch(self)
         self._engine.locks.release(self._holder)
         self._engine.transaction_bytes.give(self.written_bytes)
@@ -132,6 +147,8 @@ class Snapshot:
 
     async def get(self, container: int, partition: bytes, key: bytes) -> Record | None:
         """Find the visible record with this identity, as the transaction sees it. Errors: OwnerNotFound, WriteConflict."""
+        if self.turns:
+            await self._take_turn((container, partition, key))
         view = await self._view(container)
         view.note_blind_read(partition, key)
         steps = view.workspace.get(partition, key)
@@ -209,6 +226,8 @@ class Snapshot:
         a serializable transaction all requested batches count as read. Errors: OwnerNotFound, WriteConflict; its detail
         `scheme` is True for an index that was dropped meanwhile, since a drop removes entries.
         """
+        if self.turns:
+            await self._take_turn((container, index.number, within))
         view = await self._view(container)
         overlays = view.overlays(index, keys_of)
         began = overlays.own_upto
@@ -223,7 +242,7 @@ class Snapshot:
                     theirs = [each for each in begun if overlays.first.get(each[1].seq, began) >= began]
                 ours: list[Found] = []
                 if own:
-                    split = len(own) if last is None else _upto(own, last, descending)
+                    split = len(own) if last is None else upto(own, last, descending)
                     own, ours = own[split:], own[:split]
                 if here := merge(theirs, ours, descending):
                     yield [(key[:-HASH_BYTES], record) for key, record in here]
@@ -351,7 +370,7 @@ class Snapshot:
             await self._lock(view, command)
         if not blind:
             view.note_blind_read(*identity)
-        done = _Done(container, command, blind)
+        done = Done(container, command, blind)
         try:
             read = self._read_blindly if blind and identity not in view.written else self._read_to_write
             done.written = await run_steps(
@@ -383,11 +402,11 @@ class Snapshot:
 
     def _charge(self, value: int) -> None:
         """Charge a write. Its command keeps the value too, or what makes it."""
+        self.turns.renew()
         size = 2 * value + WRITE_OVERHEAD
         if not self._engine.transaction_bytes.take(size):
-            limit = self._engine.transaction_bytes.limit
             raise Overloaded(
-                f"The writes of open transactions exceed {limit} bytes, of which this one has {self.written_bytes}."
+                f"The writes of open transactions exceed {self.bytes_limit} bytes, of which this one has {self.written_bytes}."
             )
         self.written_bytes += size
 
@@ -458,10 +477,10 @@ class Snapshot:
         return [written for _, written in pairs]
 
     def _rerun(
-        self, done: _Done, workspace: Workspace, pairs: Sequence[tuple[Written, Written]]
+        self, done: Done, workspace: Workspace, pairs: Sequence[tuple[Written, Written]]
     ) -> Generator[Read[Any], Any, Written | None]:
         try:
-            return (yield from workspace.run(_final(done.command, pairs)))
+            return (yield from workspace.run(final(done.command, pairs)))
         except NotFound:
             # A blind delete of a missing record changes nothing, now as when it first ran.
             if done.blind and done.command.mode is Mode.DELETE:
@@ -485,7 +504,7 @@ class Snapshot:
             if self._is_as_of:
                 node = node_as_of(node)
             view = self._views[container] = ContainerSnapshot(
-                node, lsn, seq, self.now, version_cache, locks, self._holder
+                node, lsn, seq, self.now, version_cache, locks, self._holder, self.turns
             )
         return view
 
@@ -501,7 +520,7 @@ class Snapshot:
             return 0, 0
         return (row.lsn, row.seq) if begun is None else (begun.lsn, begun.seq)
 
-    async def _answer(self, view: ContainerSnapshot, request: Read[Any], answer: _Answers) -> Any:
+    async def _answer(self, view: ContainerSnapshot, request: Read[Any], answer: Answers) -> Any:
         if isinstance(request, Allocate):
             self._last += 1
             return self._last, self._last if request.seq else 0
@@ -539,36 +558,3 @@ class Snapshot:
         if stored is not None and stored.lsn <= view.lsn:
             return stored
         return self._engine.version_cache.at_place(view.node.id, request.partition, request.key, view.lsn) or stored
-
-
-_Answers: TypeAlias = Callable[[ContainerSnapshot, Get, Record | None], Record | None]
-"""The answer to a decision's read of a place, given the record that is stored now."""
-
-
-class _Done(msgspec.Struct):
-    """A command that ran; `written` None: it was blind, and found no record."""
-
-    container: int
-    command: Command
-    blind: bool
-    written: Written | None = None
-
-
-def _final(command: Command, pairs: Sequence[tuple[Written, Written]]) -> Command:
-    """Replace provisional numbers in a command: `pairs` has each result here with its result at the commit."""
-    version, number = command.if_match, command.seq
-    if (version or 0) < PROVISIONAL and (number or 0) < PROVISIONAL:
-        return command
-    versions: dict[int | None, int] = {ours.record.lsn: theirs.record.lsn for ours, theirs in pairs}
-    numbers: dict[int | None, int] = {ours.record.seq: theirs.record.seq for ours, theirs in pairs}
-    return msgspec.structs.replace(command, if_match=versions.get(version, version), seq=numbers.get(number, number))
-
-
-def _upto(found: Sequence[Found], last: EntryPosition, descending: bool) -> int:
-    """Return the number of ordered entries up to a place."""
-
-    def beyond(each: Found) -> bool:
-        place = each[0], each[1].seq
-        return place < last if descending else place > last
-
-    return bisect_left(found, True, key=beyond)

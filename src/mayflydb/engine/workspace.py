@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator, Iterable, Sequence, Set
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -37,7 +37,7 @@ from mayflydb.expiry.sliding import needs_touch, touch
 from mayflydb.model.due import date_key
 from mayflydb.model.errors import Conflict, Corrupt, Unavailable
 from mayflydb.model.instant import Instant, floor_to_second
-from mayflydb.model.order import FIRST_ORDERED, Order, Position
+from mayflydb.model.order import FIRST_ORDERED, HASH_BYTES, KeyRange, Order, Position
 from mayflydb.model.record import Dates, Entry, Expiry, Kind, Record, Totals, Version
 from mayflydb.store.interface import (
     AddVersion,
@@ -53,6 +53,7 @@ from mayflydb.store.interface import (
     Read,
     ReplaceEntries,
     Scan,
+    ScanIndex,
     ask,
 )
 from mayflydb.store.segments import BeginSegment
@@ -72,6 +73,9 @@ def _join(found: list[Record], more: Sequence[Record]) -> list[Record]:
     return [*found, *(record for record in more if record not in found)] if found else [*more]
 
 
+GUARDED_PAGE: Final = 64
+"""Records with one key of a guarded index that a write looks at. Only keys that were shared before can have more."""
+
 _READ, _DELETE = Mode.READ, Mode.DELETE
 """Before Python 3.12, looking up a member in its class takes ten times as long as this."""
 
@@ -80,9 +84,9 @@ class Workspace:
     """Runs commands one after the other against a container, at one instant, under its rules in the transaction."""
 
     __slots__ = (
-        "_container", "_definition", "_entries", "_exclusive", "_history", "_holder", "_indexes", "_keeper", "_locks", "_node",
-        "_now", "_records", "_shred", "_stamps", "changes", "expired", "latest", "published", "replaced", "rules", "schedule",
-        "tally",
+        "_container", "_definition", "_entries", "_exclusive", "_guarded", "_history", "_holder", "_indexes", "_keeper",
+        "_locks", "_node", "_now", "_records", "_shred", "_stamps", "changes", "expired", "latest", "published", "replaced",
+        "rules", "schedule", "tally",
     )  # fmt: skip
 
     def __init__(
@@ -124,9 +128,11 @@ class Workspace:
             self._prepare_lifecycle(filters)
         self._indexes: list[Index] = []
         self._exclusive: Set[int] = frozenset()
+        self._guarded: Set[int] = frozenset()
         if definition.indexes:
             self._indexes = [index for index in definition.indexes if index.state != "dropped"]
             self._exclusive = {index.number for index in self._indexes if index.unique}
+            self._guarded = {index.number for index in self._indexes if index.guarded}
         self._now = now
         self.changes: list[Change] = []
         self.replaced: list[Replaced] = []
@@ -187,6 +193,16 @@ class Workspace:
         """
         return ask(Scan(self._container, b"", None, Order.CREATED, after, limit))
 
+    def last_entry(self, index: int, within: KeyRange) -> Steps[bytes | None]:
+        """Return the last entry key of an index in a range, without this transaction's writes; None: there is none."""
+        found = yield from ask(ScanIndex(self._container, index, within, True, None, 1))
+        return found[0][0] if found else None
+
+    def next_number(self) -> Steps[int]:
+        """Return a number that no other write of the container gets."""
+        number, _ = yield from ask(Allocate(self._container, seq=False))
+        return number
+
     def _instant_for(self, partition: bytes, key: bytes) -> Instant:
         """Return the instant at which expiry of a record is judged."""
         holder = self._holder
@@ -214,8 +230,8 @@ class Workspace:
         dates = resolve_dates(draft, self._definition)
         entries = self._entries_of(draft, dates, visible)
         hidden: list[Record] = []
-        if unique := self._unique(draft, entries):
-            hidden = yield from self._rivals(unique, visible)
+        if self._exclusive or self._guarded or draft.entries:
+            hidden = yield from self._check_entries(draft, entries, visible)
         moves = key_after != key
         if visible is None or moves:
             holder = (yield from self._get(partition, key_after)) if moves else current
@@ -309,6 +325,40 @@ class Workspace:
                 raise not_unique(entry, taken[0])
         # The store contradicts itself, as after a read that failed without an error.
         raise Corrupt("a holder of unique entries holds none of them")
+
+    def _check_entries(
+        self, draft: Draft, entries: tuple[Entry, ...] | None, visible: Record | None
+    ) -> Steps[list[Record]]:
+        """Return the hidden holders of unique entries, which must be purged first. Conflict for an entry that is taken."""
+        if self._guarded and entries:
+            yield from self._check_guarded(entries, visible)
+        unique = self._unique(draft, entries)
+        return (yield from self._rivals(unique, visible)) if unique else []
+
+    def _check_guarded(self, entries: Sequence[Entry], visible: Record | None) -> Steps[None]:
+        """Raise Conflict for a key of a guarded index that another visible record has, and this one had not."""
+        for entry in entries:
+            if entry.index not in self._guarded:
+                continue
+            holders = yield from self._holders_of_key(entry)
+            owns = visible is not None and any(record.seq == visible.seq for record in holders)
+            others = [record for record in holders if visible is None or record.seq != visible.seq]
+            taken = [record for record in others if visible_at(record, self.rules, self._now)]
+            if taken and not owns:
+                raise not_unique(entry, taken[0])
+
+    def _holders_of_key(self, entry: Entry) -> Steps[list[Record]]:
+        """Return records that own an entry with this key in any partition, with this transaction's writes: some of many."""
+        key = entry.key[:-HASH_BYTES]
+        within = KeyRange(key, key + b"\xff" * (HASH_BYTES + 1))
+        stored = yield from ask(ScanIndex(self._container, entry.index, within, False, None, GUARDED_PAGE))
+        holders = [record for _, each in stored if (record := self._holding(each)) is not None]
+        for record, own in self._entries.values():
+            if record is not None and any(
+                each.index == entry.index and each.key[:-HASH_BYTES] == key for each in own or ()
+            ):
+                holders.append(record)
+        return holders
 
     def unique(self, record: Record) -> tuple[Entry, ...]:
         """Return the unique entries that a record was given here."""

@@ -200,7 +200,6 @@ REFUSED: list[tuple[str, Any, int]] = [
     ("$out", {"db": "d"}, 40414),
     ("$out", {"db": "d", "coll": "c", "x": 1}, 40415),
     ("$out", {"db": "d", "coll": 1}, 14),
-    ("$out", {"db": "d", "coll": "c", "timeseries": {}}, 238),
     ("$out", "", 73),
     ("$out", "a$b", 73),
     ("$out", "system.x", 31319),

@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import ROUND_HALF_EVEN
 from typing import Any
 
 from bson import Decimal128
 
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
-from mayflydb.query.mongo.values import Document, is_number, type_name
+from mayflydb.query.mongo.values import Document, is_number, is_truthy, type_name
 
 NUMERIC = ("long", "int", "decimal", "double")
+
+
+def collection_name(given: Mapping[str, Any], command: str) -> str:
+    """The collection that a command names as its own value. Raise MqlError 73 for another type."""
+    value = given.get(command)
+    if type(value) is not str:
+        raise MqlError(73, f"collection name has invalid type {type_name(value)}")
+    return value
+
+
+def round_number(value: Any) -> int | None:
+    """A number as the server makes a long of it: decimals are rounded, others cut. None for NaN and infinity."""
+    if type(value) is Decimal128:
+        exact = value.to_decimal()
+        return int(exact.to_integral_value(ROUND_HALF_EVEN)) if exact.is_finite() else None
+    return truncate_number(value)
 
 
 def document(given: Mapping[str, Any], field: str, command: str) -> Document | None:
@@ -77,7 +94,7 @@ def flag(given: Mapping[str, Any], field: str, command: str, default: bool = Fal
     if type(value) is bool:
         return value
     if is_number(value):
-        return bool(truncate_number(value))
+        return is_truthy(value)
     raise type_mismatch(f"{command}.{field}", type_name(value), "bool", *NUMERIC)
 
 

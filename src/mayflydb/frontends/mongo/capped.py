@@ -60,6 +60,18 @@ class CapEnforcer:
             self._records -= 1
             self._bytes -= len(oldest.value)
 
+    def trim(self, most: int) -> Steps[bool]:
+        """Remove up to `most` of the oldest documents while the collection exceeds its cap; True: it still does."""
+        stored = yield from self.workspace.count_stored()
+        records, size = stored.records, stored.value_bytes
+        for _ in range(most):
+            if size <= self._max_bytes and (self._max_records is None or records <= self._max_records):
+                return False
+            oldest = yield from self._next_oldest()
+            yield from self._remove(oldest)
+            records, size = records - 1, size - len(oldest.value)
+        return True
+
     def _next_oldest(self) -> Steps[Record]:
         while True:
             if not self._oldest:

@@ -6,7 +6,6 @@ collection creates both.
 
 from __future__ import annotations
 
-import base64
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
@@ -20,9 +19,19 @@ from mayflydb.engine.commands import Draft
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.ordered_histories import is_ordered
 from mayflydb.evaluation.statement import CHEAP_BYTES
+from mayflydb.frontends.mongo.catalog_rows import (
+    ReadyIndex,
+    pack_document,
+    parse_index,
+    slots_of,
+    ts_index_of,
+    unpack_document,
+)
+from mayflydb.frontends.mongo.clustered import date_of, define_clustered, slot_in, spec_of
 from mayflydb.frontends.mongo.contracts import Contract, Contracts
 from mayflydb.frontends.mongo.documents import may_have_ttl, ttl_override
 from mayflydb.frontends.mongo.streams import notes
+from mayflydb.frontends.mongo.time_series.series import INTERNAL, define_series, series_in
 from mayflydb.model.errors import Conflict, Held, NotFound, OwnerNotFound
 from mayflydb.model.instant import Instant, Span
 from mayflydb.model.record import Dates, Entry, Record
@@ -32,7 +41,7 @@ from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.filter import Filter, compile_filter
 from mayflydb.query.mongo.indexes.key_bytes import id_key
-from mayflydb.query.mongo.indexes.keys import compile_keys, keys_of
+from mayflydb.query.mongo.indexes.keys import keys_of
 from mayflydb.query.mongo.indexes.specs import ID, IndexSpec
 from mayflydb.query.mongo.text import TextIndex
 from mayflydb.query.mongo.validation import check_collection, check_database, check_new_collection
@@ -49,20 +58,13 @@ INTERNAL_DATABASES: Final = ("admin", "config", "local")
 KEPT_EMPTY: Final = "stands"
 """A field in the body of a database that a user created explicitly: the database remains without collections."""
 
+BUCKETS_PREFIX: Final = "system.buckets."
+"""The names of collections in which the server has the buckets of time series, and which programs that back up data read."""
+
 SHARD_KEY: Final = "shardKey"
 """A field in the body of a collection: the field by which a sharded service would distribute documents."""
 
 ID_INDEX: Final[Document] = ID.to_document()
-
-
-def pack_document(document: Mapping[str, Any]) -> str:
-    """Encode a document as a string, which the catalogue can store."""
-    return base64.b64encode(encode(document)).decode()
-
-
-def unpack_document(text: str) -> Document:
-    """Decode a document that `pack_document` encoded."""
-    return decode(base64.b64decode(text))
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -78,46 +80,14 @@ def identity_of(id: Value) -> Identity:
     return Identity(blake2b(key, digest_size=PARTITION_BYTES).digest(), key)
 
 
+def is_internal(index: Index) -> bool:
+    """Return True for an index that no client made, and none sees."""
+    return index.spec is not None and INTERNAL in index.spec
+
+
 def is_kept_empty(node: Node) -> bool:
     """Return True if a database remains without collections."""
     return KEPT_EMPTY in node.body
-
-
-def slots_of(definition: Definition) -> dict[int, int]:
-    """The date slots of TTL indexes: index number -> slot."""
-    return {int(number): slot for number, slot in definition.body.get("slots", {}).items()}
-
-
-def ts_index_of(definition: Definition) -> IndexSpec | None:
-    """The TTL index on `_ts` under Cosmos DB's semantics; None: there is none."""
-    text = definition.body.get("ts")
-    return None if text is None else IndexSpec.from_document(unpack_document(text))
-
-
-class ReadyIndex(msgspec.Struct, frozen=True):
-    """An index whose build is complete.
-
-    `number`: the engine's. `slot`: the date slot of a TTL index. `accepts_numbers`: numbers count as dates, as on a custom
-    path of profile `cosmos`. `is_multikey`: a document has had several keys in the index.
-    """
-
-    number: int
-    spec: IndexSpec
-    slot: int | None = None
-    accepts_numbers: bool = False
-    is_multikey: bool = False
-
-    def find_date(self, document: Document) -> Instant | None:
-        """The earliest date in a document at the path of this TTL index; None: there is none, so the document never expires."""
-        return compile_keys(self.spec).earliest_date(document, self.accepts_numbers)
-
-
-def parse_index(index: Index, slot: int | None = None) -> ReadyIndex:
-    """Parse the catalogue's row of an index."""
-    assert index.spec is not None
-    accepts_numbers = index.spec.get("numbers", False)
-    spec = IndexSpec.from_document(unpack_document(index.spec["document"]))
-    return ReadyIndex(index.number, spec, slot, accepts_numbers, index.several)
 
 
 class Collection:
@@ -137,10 +107,13 @@ class Collection:
 
         self.capped = bool(self.options.get("capped"))
         self.collation = Collation.parse(self.options["collation"]) if "collation" in self.options else SIMPLE
+        self.series = series_in(node.definition)
+        self.clustered = spec_of(self.options)
+        self._id_slot = slot_in(node.definition)
         slots = slots_of(node.definition)
         # An index that is still being built answers no query, and expires nothing.
         complete = [index for index in node.definition.indexes if index.state == "ready"]
-        ready_indexes = [parse_index(index, slots.get(index.number)) for index in complete]
+        ready_indexes = [parse_index(index, slots.get(index.number)) for index in complete if not is_internal(index)]
         self.indexes = tuple(ready for ready in ready_indexes if not ready.spec.is_id)
         self.has_id_index = any(ready.spec.is_id for ready in ready_indexes)
         self.multikey = frozenset(ready.spec.name for ready in ready_indexes if ready.is_multikey)
@@ -160,10 +133,15 @@ class Collection:
         return ordered if self.ts_index is None else [*ordered, self.ts_index]
 
     @property
+    def listed_specs(self) -> list[IndexSpec]:
+        """The specifications that listIndexes shows. A time series has no index on `_id`."""
+        return self.specs if self.series is not None else [self.clustered or ID, *self.specs]
+
+    @property
     def usable_specs(self) -> list[IndexSpec]:
         """The specifications of the indexes that may answer a query; that of `_id` is one of them once it is built."""
         specs = [ready.spec for ready in self.indexes]
-        return [ID, *specs] if self.has_id_index else specs
+        return [self.clustered or ID, *specs] if self.has_id_index else specs
 
     def number_of(self, spec: IndexSpec) -> int:
         """The engine's number of an index that may answer a query."""
@@ -209,7 +187,8 @@ class Collection:
             return self.build_entries(decode(raw), indexes) if indexes else ()
 
         def find_dates(definition: Definition) -> Dates:
-            return self.find_dates(decode(raw), definition) if "slots" in definition.body else ()
+            has_dates = "slots" in definition.body or self._id_slot is not None
+            return self.find_dates(decode(raw), definition) if has_dates else ()
 
         return Draft(raw, indexed=index_entries, dates=find_dates)
 
@@ -228,15 +207,18 @@ class Collection:
         return tuple(
             entry(index, key, partition)
             for index in indexes
+            if not is_internal(index)
             for key in keys_of(self._ready_index(index).spec, document)
         )
 
     def find_dates(self, document: Document, definition: Definition) -> Dates:
         """(slot, date) for each TTL index that finds a date in a document."""
-        if "slots" not in definition.body:
-            return ()
-        slots = slots_of(definition)
         found: list[tuple[int, Instant]] = []
+        if self._id_slot is not None and (date := date_of(document["_id"])) is not None:
+            found.append((self._id_slot, date))
+        if "slots" not in definition.body:
+            return tuple(found)
+        slots = slots_of(definition)
         for index in definition.indexes:
             if index.number in slots:
                 date = self._ready_index(index).find_date(document)
@@ -309,6 +291,8 @@ class Collections:
             return cached
         check_database(database)
         check_collection(database, name)
+        if name.startswith(BUCKETS_PREFIX):
+            raise MqlError(73, f"Invalid namespace {database}.{name}: measurements are stored without bucket documents")
         while True:
             version = self._version
             node = await self._engine.node(SPACE, database, name)
@@ -359,13 +343,16 @@ class Collections:
             body["options"] = pack_document(options)
         if shard_key is not None:
             body[SHARD_KEY] = shard_key
+        definition = Definition(body, now, offer=offer)
+        if "timeseries" in options:
+            definition = define_series(definition, options, self._contracts.of(database, name))
+        elif "clusteredIndex" in options:
+            definition = define_clustered(definition, options, self._contracts.of(database, name))
         note = notes.encode_expanded_event("create", {"idIndex": ID_INDEX, **options})
         while True:
             parent = await self._ensure_database(database, now)
             try:
-                await self._engine.definitions.create(
-                    parent.id, name, Definition(body, now, offer=offer), lambda node: note, now
-                )
+                await self._engine.definitions.create(parent.id, name, definition, lambda node: note, now)
             except OwnerNotFound:
                 continue  # The database was dropped meanwhile.
             except Conflict:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from mayflydb.engine.catalog import Node
-from mayflydb.frontends.mongo.collections import unpack_document
+from mayflydb.frontends.mongo.catalog_rows import unpack_document
 from mayflydb.model.errors import BadRequest, Unsupported
 from mayflydb.model.record import Record
 from mayflydb.query.mongo.cheapness import is_cheap_query

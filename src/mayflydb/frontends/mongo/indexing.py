@@ -24,23 +24,26 @@ from mayflydb.engine.building import Choose, IndexRequest
 from mayflydb.engine.catalog import Definition, Index, Node
 from mayflydb.engine.dates import with_slot, without_slot
 from mayflydb.engine.engine import Engine
-from mayflydb.engine.scans import Scope
-from mayflydb.expiry.rules import Rule, without_stamps
-from mayflydb.frontends.mongo.collections import (
-    Collection,
-    Collections,
+from mayflydb.engine.scans import SCAN_BATCH, Scope
+from mayflydb.expiry.rules import without_stamps
+from mayflydb.frontends.mongo.catalog_rows import (
     ReadyIndex,
     pack_document,
     parse_index,
     slots_of,
     ts_index_of,
+    unpack_document,
 )
+from mayflydb.frontends.mongo.clustered import clustered_rules, without_clustered
+from mayflydb.frontends.mongo.collections import Collection, Collections
 from mayflydb.frontends.mongo.contracts import Contract, check_profile
 from mayflydb.frontends.mongo.rules import date_rule, ts_rule
+from mayflydb.frontends.mongo.time_series.restrictions import check_index, check_index_documents
+from mayflydb.frontends.mongo.time_series.series import bucket_rule, find_index_date, series_in, series_rules
 from mayflydb.frontends.mongo.writing import RESERVED_TS_TEXT, duplicate_key_error
 from mayflydb.model.errors import Conflict, MayflyError, NotFound, OwnerNotFound
 from mayflydb.model.instant import Instant
-from mayflydb.model.order import HASH_BYTES
+from mayflydb.model.order import HASH_BYTES, KeyRange
 from mayflydb.model.record import Record
 from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.indexes.changes import indexes_to_drop, modify_index, resolve_target
@@ -57,6 +60,10 @@ TS_INDEX_COUNT: Final = 3
 
 https://learn.microsoft.com/azure/cosmos-db/mongodb/time-to-live
 """
+
+
+MAX_VIOLATIONS: Final = 1_000
+"""Keys with several documents that a refusal of uniqueness names."""
 
 
 class IndexCreation(msgspec.Struct, frozen=True):
@@ -90,7 +97,13 @@ class Indexing:
     def parse(self, collection: Collection, documents: Sequence[Document]) -> list[IndexSpec]:
         """Parse the specifications of indexes. Errors: those of `parse_spec`."""
         contract, default = collection.contract, collection.options.get("collation")
-        return [parse_spec(each, contract.profile, default, contract.custom_path) for each in documents]
+        documents = without_clustered(list(documents), collection.clustered)
+        specs = [parse_spec(each, contract.profile, default, contract.custom_path) for each in documents]
+        if collection.series is not None:
+            check_index_documents(documents)
+            for spec in specs:
+                check_index(collection.series, spec)
+        return specs
 
     @staticmethod
     def check_specs(contract: Contract, documents: Sequence[Document]) -> None:
@@ -121,6 +134,8 @@ class Indexing:
             await self._check_no_ts_field(collection, now)
         if ordinary:
             await self._build(collection, ordinary)
+        if any(spec.prepare_unique for spec in ordinary):
+            await self._guard(collection, ordinary, now)
         if ts is not None or any(spec.expires_by_date(profile) for spec in ordinary):
             await self._install_rules(collection, now, ts)
         after = await self._collections.get(collection.database, collection.name)
@@ -154,6 +169,18 @@ class Indexing:
             raise _duplicate_error(collection, specs, error) from None
         except OwnerNotFound:
             raise MqlError(26, f"ns does not exist: {collection.namespace}") from None
+
+    async def _guard(self, collection: Collection, specs: Sequence[IndexSpec], now: Instant) -> None:
+        """Let no new duplicates into the indexes among these that are prepared to become unique."""
+
+        def with_guards(node: Node) -> Definition:
+            indexes = node.definition.indexes
+            for spec in specs:
+                if spec.prepare_unique:
+                    indexes = tuple(_with_spec(each, spec, pack_document(spec.to_document()), True) for each in indexes)
+            return msgspec.structs.replace(node.definition, indexes=indexes)
+
+        await self._replace(collection, with_guards, now)
 
     @staticmethod
     def _catalogue_spec(spec: IndexSpec, contract: Contract) -> dict[str, Any]:
@@ -191,7 +218,7 @@ class Indexing:
             ready = parse_index(index)
 
             def date_of(record: Record, ready: ReadyIndex = ready) -> Instant | None:
-                return ready.find_date(decode(record.value))
+                return find_index_date(collection.series, ready, record)
 
             await self._engine.dates.build(collection.id, slots_of(node.definition)[index.number], date_of)
 
@@ -212,7 +239,7 @@ class Indexing:
         return await self._run_in_turn(collection, lambda current: self._drop(current, which, now))
 
     async def _drop(self, collection: Collection, which: Any, now: Instant) -> IndexRemoval:
-        names = {spec.name for spec in indexes_to_drop(which, [ID, *collection.specs])}
+        names = {spec.name for spec in indexes_to_drop(which, collection.listed_specs)}
         slots_by_number = {ready.number: ready.slot for ready in collection.indexes if ready.spec.name in names}
         ts = collection.ts_index is not None and collection.ts_index.name in names
 
@@ -266,18 +293,47 @@ class Indexing:
         return await self._run_in_turn(collection, lambda current: self._modify(current, change, now, dry_run))
 
     async def _modify(self, collection: Collection, change: Document, now: Instant, dry_run: bool) -> Document:
-        existing = [ID, *collection.specs]
-        before = resolve_target(change, existing, collection.namespace)
+        before = resolve_target(change, collection.listed_specs, collection.namespace)
         changed, reply = modify_index(before, change, collection.contract.profile)
-        if dry_run or changed == before:
-            return reply
+        if collection.series is not None:
+            check_index(collection.series, changed)
         if changed.unique and not before.unique:
-            raise MqlError(238, "collMod with 'unique' is not supported: create a unique index under another name")
+            await self._check_unique(collection, before, now)
+        if dry_run:
+            return {}
+        if changed == before:
+            return reply
         if changed.is_cosmos_ttl(collection.contract.profile) and collection.ts_index != before:
             await self._convert_to_ts_index(collection, before, changed, now)
         else:
             await self._change_in_place(collection, before, changed, now)
         return reply
+
+    async def _check_unique(self, collection: Collection, spec: IndexSpec, now: Instant) -> None:
+        """Raise MqlError 359 with the ids of documents that share a key of an index that is to become unique.
+
+        `prepareUnique` lets no new ones in, so what was found to be unique stays so.
+        """
+        ready = next(each for each in collection.indexes if each.spec == spec)
+        index = next(each for each in collection.node.definition.indexes if each.number == ready.number)
+        violations: list[Document] = []
+        last, ids = b"", [None]
+        async for pairs in self._engine.indexes.walk(
+            collection.node, index, KeyRange(b"", b"\xff"), False, now, SCAN_BATCH
+        ):
+            for key, record in pairs:
+                id = decode(record.value)["_id"]
+                if key != last:
+                    last, ids = key, [id]
+                    continue
+                ids.append(id)
+                if len(ids) == 2:
+                    violations.append({"ids": ids})
+                if len(violations) >= MAX_VIOLATIONS:
+                    raise _violations_error(violations)
+            await asyncio.sleep(0)
+        if violations:
+            raise _violations_error(violations)
 
     async def _change_in_place(
         self, collection: Collection, before: IndexSpec, changed: IndexSpec, now: Instant
@@ -289,7 +345,8 @@ class Indexing:
             document = pack_document(changed.to_document())
             if ts_index_of(definition) == before:
                 definition = _with_body(definition, ts=document)
-            indexes = tuple(_with_spec(index, before, document) for index in definition.indexes)
+            guarded = changed.prepare_unique or changed.unique
+            indexes = tuple(_with_spec(index, before, document, guarded) for index in definition.indexes)
             return apply_rules(msgspec.structs.replace(definition, indexes=indexes), contract)
 
         node = await self._replace(collection, with_change, now)
@@ -357,6 +414,26 @@ class Indexing:
             # Queries scan meanwhile, and request the index again.
             log.warning("the order of _id in %s is not built: %s", collection.namespace, error)
 
+    # --- time series ---------------------------------------------------------------------------------------------------
+
+    async def change_options(
+        self, collection: Collection, change: Callable[[Document], Document], now: Instant
+    ) -> None:
+        """Change the options of a time series or a clustered collection, and the rules that follow from them.
+
+        Raise MqlError 26, and those of `change`.
+        """
+
+        def with_options(node: Node) -> Definition:
+            options = change(unpack_document(node.body["options"]))
+            return apply_rules(_with_body(node.definition, options=pack_document(options)), collection.contract)
+
+        async def act(current: Collection) -> None:
+            if change(current.options) != current.options:
+                await self._replace(current, with_options, now)
+
+        await self._run_in_turn(collection, act)
+
     # --- after a start -------------------------------------------------------------------------------------------------
 
     async def recover(self, now: Instant) -> None:
@@ -388,12 +465,15 @@ class Indexing:
 
 def index_count(collection: Collection, cosmos_shape: bool) -> int:
     """The number of indexes that a reply states, in Cosmos DB's shape or in MongoDB's."""
-    return 1 + len(collection.specs) + (TS_INDEX_COUNT - 1 if cosmos_shape and collection.ts_index is not None else 0)
+    return len(collection.listed_specs) + (
+        TS_INDEX_COUNT - 1 if cosmos_shape and collection.ts_index is not None else 0
+    )
 
 
 def apply_rules(definition: Definition, contract: Contract) -> Definition:
     """Return a definition with the rules that its TTL indexes stand for. An index on `_ts` also fixes the profile."""
-    rules: list[Rule] = []
+    rules = [*series_rules(definition, contract), *clustered_rules(definition, contract)]
+    series = series_in(definition)
     ts = ts_index_of(definition)
     if ts is not None and ts.expire_after is not None:
         rules.append(ts_rule(ts.expire_after))
@@ -403,7 +483,11 @@ def apply_rules(definition: Definition, contract: Contract) -> Definition:
         ready = parse_index(index)
         on_ts = on_ts or ready.spec.key[0][0] == "_ts"
         expire_after = ready.spec.expire_after
-        if index.number in slots and expire_after is not None:
+        if index.number not in slots or expire_after is None:
+            continue
+        if series is not None:
+            rules.append(bucket_rule(series, expire_after, slots[index.number], contract))
+        else:
             rules.append(date_rule(expire_after, slots[index.number], contract, ready.accepts_numbers))
     # The profile stays the one of the creation: under another, documents would get other deadlines.
     profile = definition.body.get("profile", contract.profile) if on_ts else None
@@ -416,10 +500,17 @@ def expiring_indexes(definition: Definition, contract: Contract) -> list[Index]:
     return [index for index in complete if parse_index(index).spec.expires_by_date(contract.profile)]
 
 
-def _with_spec(index: Index, before: IndexSpec, document: str) -> Index:
+def _with_spec(index: Index, before: IndexSpec, document: str, guarded: bool) -> Index:
     if index.spec is None or parse_index(index).spec != before:
         return index
-    return msgspec.structs.replace(index, spec={**index.spec, "document": document})
+    # An index that was created as a unique one needs no guard.
+    spec = {**index.spec, "document": document}
+    return msgspec.structs.replace(index, spec=spec, guarded=guarded and not index.unique)
+
+
+def _violations_error(violations: list[Document]) -> MqlError:
+    text = "Cannot convert the index to unique. Please resolve conflicting documents before running collMod again."
+    return MqlError(359, text, violations=violations)
 
 
 def _with_body(definition: Definition, **fields: Any) -> Definition:

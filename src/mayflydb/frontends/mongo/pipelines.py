@@ -22,6 +22,7 @@ from mayflydb.frontends.mongo.reports import run_report
 from mayflydb.frontends.mongo.resolving import build_env, compile_selection, ensure_collection_in, find_text_index
 from mayflydb.frontends.mongo.services import Services
 from mayflydb.frontends.mongo.sessions.units import UnitOfWork
+from mayflydb.frontends.mongo.time_series.options import choose_options
 from mayflydb.frontends.mongo.writing import DocumentWriter
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record
@@ -245,8 +246,9 @@ class CollectionSource:
                 17152,
                 f"namespace '{old.namespace}' is {'capped' if old.capped else 'a view'} so it can't be used for $out",
             )
+        options = choose_options(target, old, services.contracts.of(database, name))
         interim = f"tmp.agg_out.{services.chance.getrandbits(64):016x}"
-        fresh = await collections.create(database, interim, {} if old is None else old.options, call.now)
+        fresh = await collections.create(database, interim, options, call.now)
         try:
             if old is not None:
                 # Before the inserts, so that a unique index refuses duplicates among them.
@@ -284,6 +286,8 @@ class CollectionSource:
 
     async def _merge_rows(self, target: Merge, rows: Sequence[MergeRow]) -> None:
         collection = await ensure_collection_in(self._services, self._call, *target.target)
+        if collection.series is not None:
+            raise MqlError(166, f"$merge cannot write to the time-series collection {collection.namespace}")
         if target.on != ("_id",):
             _check_unique(collection, target.on)
         merger = Merger(self._services, self._call, self._work, self._env, collection, target, self._validates)

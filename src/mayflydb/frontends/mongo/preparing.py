@@ -76,7 +76,9 @@ def build_draft_ahead(collection: Collection, document: Document, raw: bytes) ->
     """Build a document as the engine stores it, with its index entries and dates, as far as indexes are known now."""
     draft, definition = collection.build_draft(document, raw), collection.node.definition
     known = {each.number: (each, collection.build_entries(document, (each,))) for each in definition.indexes}
-    dates = collection.find_dates(document, definition)
+    # The bucket of a measurement is found by the writer, and with it the dates.
+    series = collection.series
+    dates = collection.find_dates(document, definition) if series is None else ()
 
     def index_entries(indexes: Sequence[Index]) -> tuple[Entry, ...]:
         entries: list[Entry] = []
@@ -88,4 +90,5 @@ def build_draft_ahead(collection: Collection, document: Document, raw: bytes) ->
     def find_dates(present: Definition) -> Dates:
         return dates if present is definition else collection.find_dates(document, present)
 
-    return msgspec.structs.replace(draft, indexed=index_entries, dates=find_dates)
+    ahead = msgspec.structs.replace(draft, indexed=index_entries, dates=find_dates)
+    return ahead if series is None else series.prepare(ahead, document)

@@ -69,6 +69,8 @@ async def _answer(services: Services, call: Call, collection: Collection) -> byt
             return None
     key = query.get("_id")
     if type(key) in _ID_TYPES and len(query) == 1:
+        if collection.series is not None:
+            return None
         identity = identity_of(key)
         record = await services.engine.get(collection.node, identity.partition, identity.key, call.now)
         records = [] if record is None else [record]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -18,6 +19,8 @@ from mayflydb.frontends.mongo.collections import Collection, Identity, identity_
 from mayflydb.frontends.mongo.cursors import Cursor, CursorItem, ReadTime
 from mayflydb.frontends.mongo.evaluation import Evaluation
 from mayflydb.frontends.mongo.spending import QUERY_PRICE, SpentUnits
+from mayflydb.frontends.mongo.time_series.reading import read_by_ids
+from mayflydb.frontends.mongo.truncated_keys import TruncatedKeySorter
 from mayflydb.model.instant import Instant
 from mayflydb.model.order import KeyRange
 from mayflydb.model.record import Record
@@ -26,7 +29,7 @@ from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.filter import Filter
 from mayflydb.query.mongo.indexes.exact import exact_range, find_exact_plan, shape_of
-from mayflydb.query.mongo.indexes.keys import truncated_prefix
+from mayflydb.query.mongo.indexes.key_bytes import id_key
 from mayflydb.query.mongo.indexes.planner import Plan, plan
 from mayflydb.query.mongo.indexes.specs import ID
 from mayflydb.query.mongo.sort import Sort, compile_sort
@@ -144,6 +147,9 @@ class QueryCursor(Cursor):
 class ReadView(Protocol):
     """The state that a command reads: the committed state, or a transaction's."""
 
+    keeps_clusters: bool
+    """True if what is read by the index of a clustered collection comes in its order."""
+
     def rows(
         self, collection: Collection, selection: Selection, read_time: ReadTime
     ) -> AsyncIterator[list[DocumentRow]]:
@@ -155,6 +161,8 @@ class ReadView(Protocol):
 
 class CommittedView:
     """A view of the committed state. `keys_read`, `documents_read`: numbers of index entries and of records read so far."""
+
+    keeps_clusters = True
 
     def __init__(
         self, engine: Engine, request_id_index: Callable[[Collection], None] = lambda collection: None
@@ -205,7 +213,7 @@ class CommittedView:
     async def read_id(self, collection: Collection, selection: Selection, now: Instant) -> list[DocumentRow] | None:
         """The complete answer to a query for one `_id`; None: it is another query, which `rows` answers."""
         ids = find_exact_id(selection.query, selection.env, selection.hint)
-        if ids is None:
+        if ids is None or collection.series is not None:
             return None
         found = await self._find_by_ids(collection, ids, now)
         self.spent.add_point_read(collection.id, [row.record for row in found])
@@ -273,6 +281,13 @@ class CommittedView:
             yield found[first : first + SCAN_BATCH]
 
     async def _read_ids(self, collection: Collection, plan: Plan, read_time: ReadTime) -> AsyncIterator[list[Record]]:
+        if collection.series is not None:
+            reads = partial(self._engine.scan, collection.node, after=None, now=read_time.now)
+            async for records in read_by_ids(plan.ids, reads):
+                await read_time.evaluation.take_turn()
+                self.documents_read += len(records)
+                yield records
+            return
         yield [row.record for row in await self._find_by_ids(collection, plan.ids, read_time.now, read_time.evaluation)]
 
     async def _find_by_ids(
@@ -366,47 +381,29 @@ def _walk_order(plan: Plan, selection: Selection) -> Sort | None:
     return compile_sort({path: way for path, way in plan.index.key if type(way) is int}, env)
 
 
-class TruncatedKeySorter:
-    """Sorts records that a walk returns in key order, where long keys were truncated and therefore compare equal."""
-
-    def __init__(self, sort: Sort | None) -> None:
-        self._sort = sort
-        self._prefix: bytes | None = None
-        self._held: list[Record] = []
-
-    @property
-    def held_bytes(self) -> int:
-        """The bytes of the documents whose order is not known yet."""
-        return bytes_of(self._held)
-
-    def add(self, pairs: Sequence[tuple[bytes, Record]]) -> list[Record]:
-        """Add (key, record) pairs, and return the records whose position in the order is final."""
-        if self._sort is None:
-            return [record for _, record in pairs]
-        out: list[Record] = []
-        for key, record in pairs:
-            prefix = truncated_prefix(key)
-            # A new prefix: all records of the one before have arrived.
-            if self._held and prefix != self._prefix:
-                out += self.flush()
-            if prefix is None:
-                out.append(record)
-            else:
-                self._prefix = prefix
-                self._held.append(record)
-        return out
-
-    def flush(self) -> list[Record]:
-        """Return the records that were held back, in order."""
-        held, self._held = self._held, []
-        sort = self._sort
-        return held if sort is None else sort_in_runs(held, lambda record: sort.key(decode(record.value)))
-
-
 def plan_query(collection: Collection, selection: Selection) -> Plan:
     """Plan a query. Errors: those of `planner.plan`."""
     order, specs = selection.order or None, collection.usable_specs
-    return plan(selection.query, order, selection.hint, specs, selection.env, collection.multikey, collection.namespace)
+    chosen = plan(
+        selection.query, order, selection.hint, specs, selection.env, collection.multikey, collection.namespace
+    )
+    if collection.series is not None and chosen.kind == "ids" and chosen.sorted:
+        # One `_id` is one document elsewhere, and in any order.
+        return msgspec.structs.replace(chosen, sorted=False)
+    return chosen if collection.clustered is None else _in_order_of_ids(collection, chosen)
+
+
+def _in_order_of_ids(collection: Collection, chosen: Plan) -> Plan:
+    """The plan for a clustered collection, whose documents lie in the order of `_id`: a scan is a walk over that index."""
+    if chosen.kind == "scan":
+        hint = {"_id": 1}
+        walk = plan({}, None, hint, collection.usable_specs, Env(0), collection.multikey, collection.namespace)
+        return msgspec.structs.replace(walk, descending=chosen.descending, sorted=chosen.sorted)
+    if chosen.kind == "seek" and chosen.index == collection.clustered:
+        return msgspec.structs.replace(chosen, kind="walk")
+    if chosen.kind == "ids":
+        return msgspec.structs.replace(chosen, ids=tuple(sorted(chosen.ids, key=id_key)))
+    return chosen
 
 
 def would_use_id_index(collection: Collection, selection: Selection) -> bool:
@@ -458,6 +455,8 @@ async def read_rows(
     view: ReadView, collection: Collection, selection: Selection, read_time: ReadTime
 ) -> AsyncIterator[list[DocumentRow]]:
     """Read rows in order, with skip and limit applied."""
+    if collection.clustered is not None and selection.sort is None and not view.keeps_clusters:
+        selection = _with_order_of_ids(collection, selection)
     source = view.rows(collection, selection, read_time)
     if selection.sort is not None and not view.is_ordered(collection, selection):
         source = _sort_rows(source, selection, read_time.evaluation)
@@ -475,6 +474,13 @@ async def read_rows(
                 return
     finally:
         await close_batches(source)
+
+
+def _with_order_of_ids(collection: Collection, selection: Selection) -> Selection:
+    """A query whose answer comes in the order of the index on `_id`, if it is read by this index."""
+    if plan_query(collection, selection).index not in (None, collection.clustered):
+        return selection
+    return msgspec.structs.replace(selection, sort=compile_sort({"_id": 1}, Env(0)))
 
 
 class _SortedRecords:

@@ -6,7 +6,7 @@ from typing import Any
 
 from mayflydb.engine.catalog import Index, Node
 from mayflydb.engine.lifecycle.references import Children, CompletesIndexes, range_of
-from mayflydb.frontends.mongo.collections import parse_index
+from mayflydb.frontends.mongo.catalog_rows import parse_index
 from mayflydb.model.errors import Conflict
 from mayflydb.model.record import Record
 from mayflydb.query.mongo.indexes.keys import compile_keys

@@ -14,8 +14,8 @@ from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.documents import binary_uuid, to_milliseconds
 from mayflydb.frontends.mongo.services import Services
+from mayflydb.frontends.mongo.time_series.statistics import with_buckets
 from mayflydb.query.mongo.faults import MqlError, type_mismatch
-from mayflydb.query.mongo.indexes.specs import ID
 from mayflydb.query.mongo.stages.source import Batches
 from mayflydb.query.mongo.values import Document, Value, type_name
 
@@ -70,7 +70,7 @@ async def storage_stats(services: Services, call: Call, collection: Collection) 
     """The sizes of a collection, as in `collStats`."""
     counted = await services.engine.expiry_counts.totals(collection.id, with_bytes=True)
     documents = await count_visible(services, call, collection)
-    names = [ID.name, *(spec.name for spec in collection.specs)]
+    names = [spec.name for spec in collection.listed_specs]
     found: Document = {
         "size": Int64(counted.value_bytes),
         "count": documents,
@@ -85,6 +85,8 @@ async def storage_stats(services: Services, call: Call, collection: Collection) 
         ),
         "scaleFactor": 1,
     }
+    if collection.series is not None:
+        return await with_buckets(services, call, collection, found)
     if counted.records:
         found["avgObjSize"] = counted.value_bytes // counted.records
     return found

@@ -13,6 +13,7 @@ from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.documents import to_milliseconds
 from mayflydb.frontends.mongo.reading import Selection, find_exact_id
 from mayflydb.frontends.mongo.services import Services
+from mayflydb.frontends.mongo.time_series.measurements import refuse_in_transaction
 from mayflydb.query.mongo.collation import SIMPLE, Collation
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.expressions import compile_expression, depends_on, frame_of
@@ -65,6 +66,8 @@ def compile_selection(
     `by_identity`: where the query is only an `_id`, the caller reads by identity, so no filter is compiled.
     """
     # A document as operand may hold operators that no filter accepts, so it is compiled to be checked.
+    # Several measurements of a time series may have one `_id`.
+    by_identity = by_identity and (collection is None or collection.series is None)
     filter_needless = by_identity and find_exact_id(query, env, hint) is not None and type(query["_id"]) is not dict
     text = find_text_index(collection) if has_text_search(query) else None
     search = text_search(query, text) if text is not None else None
@@ -100,6 +103,8 @@ async def find_collection_in(services: Services, call: Call, database: str, name
     found: Collection | None = await services.collections.find(database, name)
     if found is not None and found.view_on is not None:
         raise MqlError(166, f"Namespace {found.namespace} is a view, not a collection")
+    if found is not None and found.series is not None and call.transaction is not None:
+        raise refuse_in_transaction(found, "insert into" if call.name == "insert" else "write to")
     if found is not None and found.capped and call.transaction is not None:
         text = "is a capped collection. Writes in transactions are not allowed on capped collections."
         raise MqlError(263, f"Collection '{found.namespace}' {text}")
@@ -110,7 +115,7 @@ async def ensure_collection(services: Services, call: Call) -> Collection:
     """Find the collection that a command names, and create it if it is missing."""
     name = call.body[call.name]
     known = services.collections.find_cached(call.database, name) if type(name) is str else None
-    if known is not None and known.view_on is None and not known.capped:
+    if known is not None and known.view_on is None and not known.capped and known.series is None:
         return known
     return await ensure_collection_in(services, call, call.database, arguments.text(call.body, call.name, call.name))
 

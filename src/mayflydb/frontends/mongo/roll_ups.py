@@ -45,8 +45,8 @@ def plan_roll_up(roll_up: RollUp, source: Node, target: Node, contract: Contract
         if name == "ttl" or name[0] in "_$" or "." in name or "\0" in name:
             raise BadRequest(f"a roll-up cannot write the field {name!r}", hint="give the member another name")
     collection = Collection(target, roll_up.names[1], contract)
-    if collection.view_on is not None or collection.capped:
-        kind = "capped" if collection.capped else "a view"
+    if collection.view_on is not None or collection.capped or collection.series is not None:
+        kind = "capped" if collection.capped else "a view" if collection.view_on is not None else "a time series"
         raise Unsupported(f"{collection.namespace} is {kind}: nothing can be rolled up into it")
     if not collection.has_cheap_validator:
         raise Unsupported(f"the validator of {collection.namespace} may take too long for each roll-up")

@@ -24,6 +24,7 @@ from mayflydb.frontends.mongo.reading import Selection, bytes_of, find_exact_id,
 from mayflydb.frontends.mongo.resolving import build_env, compile_selection
 from mayflydb.frontends.mongo.services import Services
 from mayflydb.frontends.mongo.sessions.units import UnitOfWork
+from mayflydb.frontends.mongo.time_series.restrictions import check_delete, check_update
 from mayflydb.frontends.mongo.writing import DeleteResult, DocumentWriter, UpdateResult
 from mayflydb.model.errors import OwnerNotFound
 from mayflydb.model.instant import Instant
@@ -140,7 +141,7 @@ class WriteStatement(msgspec.Struct, frozen=True):
         A query for one `_id` gives the identity without a search; the document may not exist.
         """
         ids = find_exact_id(self.query, selection.env, selection.hint)
-        if ids is not None:
+        if ids is not None and collection.series is None:
             return [identity_of(id) for id in ids], False
         # A document whose key moves forward during a walk of the index is read twice. The dict keeps its identity once.
         found: dict[Identity, None] = {}
@@ -190,6 +191,7 @@ class UpdateStatement(WriteStatement, frozen=True):
         )
 
     def _compile_both(self, collection: Collection | None, env: Env) -> tuple[Selection, Update]:
+        check_update(collection, self.query, self.updates, self.many, self.upsert)
         return self.compile_selection(collection, env), self.compile_update(env)
 
     async def check(self) -> None:
@@ -395,6 +397,7 @@ class DeleteStatement(WriteStatement, frozen=True):
         """Run the delete. Return the number of deleted documents, the last of them, and whether an earlier attempt of the
         retryable write had executed it. Raise MqlError 16500 over budget.
         """
+        check_delete(collection, self.order)
         await reserve(self.services, self.call, collection, prices.DELETE)
         env = await self.build_env(collection)
         selection = await self.compile(self.compile_selection, collection, env)

@@ -70,7 +70,9 @@ class MongoTargets:
         return notes.encode_drop_event("options" in node.body and _ttl_reports().is_view(node))
 
     def ttl_settings(self, database: str, container: Node) -> dict[str, Any]:
-        """The TTL settings. `default_ttl`: that of the index on `_ts`. `indexes`: all TTL indexes, including that one."""
+        """The TTL settings. `default_ttl`: that of the index on `_ts`, or of a time series. `indexes`: all TTL indexes, and the
+        settings of the default.
+        """
         indexes = (
             _ttl_reports().ttl_indexes(container, self._contract(database, container))
             if "uuid" in container.body
@@ -79,13 +81,15 @@ class MongoTargets:
         return {"default_ttl": self.default_ttl(container), "indexes": indexes}
 
     def default_ttl(self, container: Node) -> int | None:
-        """The seconds of the TTL index on `_ts`, -1 without a default; None: there is no such index."""
-        found: int | None = _ttl_reports().default_ttl(container) if "ts" in container.body else None
+        """The seconds of the TTL index on `_ts`, -1 without a default, or of the collection itself; None: there are none."""
+        has_default = "ts" in container.body or _expires_itself(container)
+        found: int | None = _ttl_reports().default_ttl(container) if has_default else None
         return found
 
     def index_names(self, container: Node) -> Mapping[int, str]:
         """The names of date indexes by slot."""
-        found: Mapping[int, str] = _ttl_reports().slot_names(container) if "slots" in container.body else {}
+        has_slots = "slots" in container.body or _expires_itself(container)
+        found: Mapping[int, str] = _ttl_reports().slot_names(container) if has_slots else {}
         return found
 
     def decode_identity(self, container: Node, partition: bytes, key: bytes) -> tuple[str, Any]:
@@ -96,7 +100,9 @@ class MongoTargets:
         """(partition, key) of each document that an id may mean: extended JSON, an ObjectId's 24 digits, or plain text."""
         if pk is not None:
             raise BadRequest("documents of MongoDB have no partition key", hint=Hint("no-pk"))
-        found: list[tuple[bytes, bytes]] = _ttl_reports().find_identities(id)
+        reports = _ttl_reports()
+        find = reports.find_measurements if _is_series(container) else reports.find_identities
+        found: list[tuple[bytes, bytes]] = find(id)
         return found
 
     def shorten_life(self, container: Node, record: Mapping[str, Any], now: Instant) -> Mapping[str, Any] | None:
@@ -129,13 +135,15 @@ class MongoTargets:
     def anchors(self, database: str, container: Node) -> Anchors:
         """Return what the TTL indexes of the collection's profile may count from."""
         contract = self._contract(database, container)
+        if _is_series(container):
+            return Anchors(last_write=False, dates=True)
         return Anchors(contract.profile != "native", contract.profile != "cosmos" or contract.custom_path)
 
     def find_dates(self, container: Node, record: Record) -> Mapping[str, Instant]:
         """Return the dates in the fields of a document, without those in documents inside it and in arrays."""
         if "uuid" not in container.body:
             return {}
-        found: Mapping[str, Instant] = _ttl_reports().find_dates(record)
+        found: Mapping[str, Instant] = _ttl_reports().find_dates(container, record)
         return found
 
     def plan_roll_up(self, roll_up: RollUp, container: Node, into: Node) -> RollUpPlan:
@@ -147,6 +155,8 @@ class MongoTargets:
     def propose(self, database: str, container: Node, change: Change) -> Proposal:
         """The effect of a change of one TTL index. The default is that of the index on `_ts`."""
         contract = self._contract(database, container)
+        if _concerns_itself(container, change):
+            return _propose_for_itself(container, change, contract)
         resolved = _ttl_reports().resolve_index(container, change, contract)
         found: Proposal = _ttl_reports().propose(container, resolved, contract)
         return found
@@ -156,12 +166,52 @@ class MongoTargets:
         if self._caller is None:
             raise Unsupported("MongoDB is not served here", hint=Hint("no-mongo"))
         contract, caller = self._contract(database, container), self._caller()
+        if _concerns_itself(container, change):
+            from mayflydb.frontends.mongo.time_series.reports import build_command
+
+            _propose_for_itself(container, change, contract)
+            await caller(database, build_command(container.name, change))
+            return
         resolved = _ttl_reports().resolve_index(container, change, contract)
         for command in _ttl_reports().build_commands(container.name, resolved, contract):
             await caller(database, command)
 
     def _contract(self, database: str, container: Node) -> Contract:
         return self._contracts().of(database, container.name)
+
+
+def _is_series(container: Node) -> bool:
+    return "series" in container.body
+
+
+def _expires_itself(container: Node) -> bool:
+    """Return True if the collection itself may have `expireAfterSeconds`: a time series, or a clustered one."""
+    return _is_series(container) or "clustered" in container.body
+
+
+def _concerns_itself(container: Node, change: Change) -> bool:
+    """Return True for a change of the setting of a collection itself, which reports list beside its indexes."""
+    if not _expires_itself(container):
+        return False
+    return change.of_default or change.index == "expireAfterSeconds" or _is_time_field(container, change.field)
+
+
+def _is_time_field(container: Node, field: str | None) -> bool:
+    from mayflydb.frontends.mongo.time_series.series import series_in
+
+    series = series_in(container.definition)
+    return series is not None and field == series.time_field
+
+
+def _propose_for_itself(container: Node, change: Change, contract: Contract) -> Proposal:
+    from mayflydb.frontends.mongo import clustered
+    from mayflydb.frontends.mongo.time_series.reports import propose
+    from mayflydb.frontends.mongo.time_series.series import series_in
+
+    series = series_in(container.definition)
+    if series is None:
+        return clustered.propose(container, change.seconds, contract)
+    return propose(container, series, change.seconds, contract)
 
 
 def _ttl_reports() -> ModuleType:

@@ -11,17 +11,23 @@ from bson import DatetimeMS, Int64, ObjectId, json_util
 
 from mayflydb.engine.catalog import Node, next_number
 from mayflydb.engine.proposals import Change, Proposal
-from mayflydb.frontends.mongo.collections import (
-    Collection,
-    identity_of,
-    parse_index,
-    slots_of,
-    ts_index_of,
-    unpack_document,
-)
+from mayflydb.frontends.mongo import clustered
+from mayflydb.frontends.mongo.catalog_rows import parse_index, slots_of, ts_index_of, unpack_document
+from mayflydb.frontends.mongo.collections import Collection, identity_of
 from mayflydb.frontends.mongo.contracts import Contract
 from mayflydb.frontends.mongo.indexing import expiring_indexes
 from mayflydb.frontends.mongo.rules import date_rule, ts_rule
+from mayflydb.frontends.mongo.time_series.reports import (
+    COUNTS_FROM,
+    OPTION,
+    expire_after,
+    name_of_bucket,
+    split_key,
+    split_text,
+    ttl_rows,
+)
+from mayflydb.frontends.mongo.time_series.restrictions import check_index
+from mayflydb.frontends.mongo.time_series.series import Series, bucket_rule, series_in
 from mayflydb.model.errors import BadRequest, NotFound
 from mayflydb.model.hints import Hint
 from mayflydb.model.instant import MILLISECOND, Instant, to_rfc3339
@@ -31,7 +37,7 @@ from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.indexes.changes import modify_index
 from mayflydb.query.mongo.indexes.key_values import decode_key
 from mayflydb.query.mongo.indexes.keys import compile_keys
-from mayflydb.query.mongo.indexes.specs import ID, IndexSpec, parse_spec
+from mayflydb.query.mongo.indexes.specs import IndexSpec, parse_spec
 from mayflydb.query.mongo.paths import find_values, split_path
 from mayflydb.query.mongo.values import INT32_MAX, MISSING, Document, Value, decode, format_value, type_name
 
@@ -44,7 +50,12 @@ OBJECT_ID_DIGITS: Final = 24
 
 def id_text(key: bytes) -> str:
     """An `_id` as text: a string as it is, an ObjectId as its 24 digits, anything else as extended JSON."""
-    value = decode_key(key)
+    try:
+        value = decode_key(key)
+    except ValueError:
+        # Of several measurements with one `_id`, all but the first have a number behind it.
+        first, number = split_key(key)
+        return id_text(first) + number
     if type(value) is str:
         return value
     if type(value) is ObjectId:
@@ -65,6 +76,13 @@ def find_identities(id: str) -> list[tuple[bytes, bytes]]:
     return [(identity.partition, identity.key) for identity in found]
 
 
+def find_measurements(id: str) -> list[tuple[bytes, bytes]]:
+    """The same for a time series, where a text may end with the number of a measurement."""
+    text, number = split_text(id)
+    numbered = [(partition, key + number) for partition, key in find_identities(text)] if number else []
+    return [*numbered, *find_identities(id)]
+
+
 # --- indexes ---------------------------------------------------------------------------------------------------------
 
 
@@ -78,12 +96,16 @@ def ttl_indexes(node: Node, contract: Contract) -> list[dict[str, Any]]:
     ts = ts_index_of(node.definition)
     counted = [] if ts is None else [(ts, "the last write")]
     counted += [(parse_index(index).spec, "a date") for index in expiring_indexes(node.definition, contract)]
-    return [
+    in_series = series_in(node.definition) is not None
+    own, seconds = ttl_rows(node), clustered.expire_after(node.definition)
+    if seconds is not None:
+        own.append({"name": OPTION, "field": "_id", "expire_after_seconds": seconds, "counts_from": "a date"})
+    return own + [
         {
             "name": spec.name,
             "field": spec.key[0][0],
             "expire_after_seconds": spec.expire_after,
-            "counts_from": counts_from,
+            "counts_from": COUNTS_FROM if in_series else counts_from,
         }
         for spec, counts_from in counted
     ]
@@ -91,12 +113,20 @@ def ttl_indexes(node: Node, contract: Contract) -> list[dict[str, Any]]:
 
 def slot_names(node: Node) -> dict[int, str]:
     """The names of date indexes by the slot that their rules count from."""
-    specs = _specs(node)
-    return {slot: specs[number].name for number, slot in slots_of(node.definition).items() if number in specs}
+    specs, series = _specs(node), series_in(node.definition)
+    names = {slot: specs[number].name for number, slot in slots_of(node.definition).items() if number in specs}
+    if series is None:
+        by_id = clustered.slot_in(node.definition)
+        return names if by_id is None else {by_id: OPTION} | names
+    return {slot: name_of_bucket(name) for slot, name in ({series.slot: OPTION} | names).items()}
 
 
 def default_ttl(node: Node) -> int | None:
-    """The seconds of the TTL index on `_ts`; None: there is none."""
+    """The seconds of the TTL index on `_ts`, or of the collection itself; None: there are none."""
+    if series_in(node.definition) is not None:
+        return expire_after(node)
+    if clustered.slot_in(node.definition) is not None:
+        return clustered.expire_after(node.definition)
     ts = ts_index_of(node.definition)
     return None if ts is None else ts.expire_after
 
@@ -132,9 +162,18 @@ def resolve_index(node: Node, change: Change, contract: Contract) -> IndexChange
     except MqlError as error:
         raise BadRequest(error.message) from None
     profile = contract.profile
+    if collection.series is not None:
+        _check_series_index(collection.series, after)
     if change.seconds is not None and not after.is_cosmos_ttl(profile) and not after.expires_by_date(profile):
         raise BadRequest(f"{after.name} is a {after.kind} index: no document dies by it")
     return IndexChange(before, after, after.key[0][0] == TS_FIELD and contract.profile != "native")
+
+
+def _check_series_index(series: Series, spec: IndexSpec) -> None:
+    try:
+        check_index(series, spec)
+    except MqlError as error:
+        raise BadRequest(error.message) from None
 
 
 def _changed_spec(before: IndexSpec | None, change: Change, collection: Collection, contract: Contract) -> IndexSpec:
@@ -151,7 +190,7 @@ def _changed_spec(before: IndexSpec | None, change: Change, collection: Collecti
 
 
 def _find_index(collection: Collection, change: Change) -> IndexSpec | None:
-    specs = [ID, *collection.specs]
+    specs = collection.listed_specs
     if change.index is not None:
         for spec in specs:
             if spec.name == change.index:
@@ -178,6 +217,9 @@ def propose(node: Node, change: IndexChange, contract: Contract) -> Proposal:
     if seconds is None:
         return Proposal(others, current, change.after.name)
     where = next_number(node.definition) if slot is None else slot
+    series = series_in(node.definition)
+    if series is not None:
+        return Proposal((*others, bucket_rule(series, seconds, where, contract)), current, change.after.name)
     rules = (*others, date_rule(seconds, where, contract, accepts_numbers))
     return Proposal(
         rules, current, change.after.name, _date_adder(change.after, where, accepts_numbers) if slot is None else None
@@ -232,7 +274,12 @@ def describe(node: Node, record: Record, contract: Contract) -> dict[str, Any]:
         found["own_ttl"] = format_value(document["ttl"])
         found["ignored_ttl"] = why_ignored(document["ttl"], record, ts)
     slots, dates = slots_of(node.definition), dict(record.dates)
-    rows = []
+    series = series_in(node.definition)
+    rows: list[dict[str, Any]] = []
+    if series is not None and expire_after(node) is not None:
+        rows.append({"index": OPTION, "date": _date_text(series.start_of(record))})
+    if clustered.expire_after(node.definition) is not None:
+        rows.append(_row_of_id(document["_id"]))
     for index in expiring_indexes(node.definition, contract):
         spec = parse_index(index).spec
         date = dates.get(slots.get(index.number, -1))
@@ -241,8 +288,19 @@ def describe(node: Node, record: Record, contract: Contract) -> dict[str, Any]:
     return {**found, "dates": rows} if rows else found
 
 
-def find_dates(record: Record) -> dict[str, Instant]:
-    """The dates in fields of a document that a TTL index may name."""
+def _row_of_id(id: Value) -> dict[str, Any]:
+    date = clustered.date_of(id)
+    if date is not None:
+        return {"index": OPTION, "date": _date_text(date)}
+    why = "is a date before 1970" if type(id) is DatetimeMS else f"is of type {type_name(id)}, which is no date"
+    return {"index": OPTION, "date": None, "reason": "wrong-type", "text": f"_id {why}"}
+
+
+def find_dates(node: Node, record: Record) -> dict[str, Instant]:
+    """The dates in fields of a document that a TTL index may name: in a time series, its time."""
+    series = series_in(node.definition)
+    if series is not None:
+        return {series.time_field: int(series.time_of(decode(record.value))) * MILLISECOND}
     return {
         name: int(value) * MILLISECOND
         for name, value in decode(record.value).items()

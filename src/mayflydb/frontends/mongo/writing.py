@@ -20,6 +20,8 @@ from mayflydb.frontends.mongo.decisions import DecisionWorkspace, Steps
 from mayflydb.frontends.mongo.documents import MAX_DOCUMENT_BYTES
 from mayflydb.frontends.mongo.preparing import Changes, PreparedChange, PreparedInsert, build_draft_ahead
 from mayflydb.frontends.mongo.streams.notes import encode_change
+from mayflydb.frontends.mongo.time_series.measurements import MeasurementWriter
+from mayflydb.frontends.mongo.time_series.series import Series
 from mayflydb.model.errors import Conflict
 from mayflydb.model.record import Record
 from mayflydb.query.mongo.env import Env
@@ -68,6 +70,7 @@ class DocumentWriter:
         self._collection = collection
         self._env = env
         self._cap: CapEnforcer | None = None
+        self._measurements: MeasurementWriter | None = None
         self._validates = validates and bool(collection.options.get("validator"))
 
     @property
@@ -92,6 +95,9 @@ class DocumentWriter:
         if draft is None:
             self._validate(document)
             draft = self._collection.build_draft(document, raw)
+        if self._collection.series is not None:
+            yield from self._measurement_writer(workspace, self._collection.series).insert(document, draft)
+            return
         cap = self._cap_enforcer(workspace)
         if cap is not None:
             cap.check_size(len(raw))
@@ -102,6 +108,12 @@ class DocumentWriter:
             raise duplicate_key_error(self._collection, document, error) from None
         if cap is not None:
             yield from cap.make_room(len(raw))
+
+    def _measurement_writer(self, workspace: DecisionWorkspace, series: Series) -> MeasurementWriter:
+        # As below: the buckets that an earlier run has opened are void.
+        if self._measurements is None or self._measurements.workspace is not workspace:
+            self._measurements = MeasurementWriter(self._collection, series, workspace)
+        return self._measurements
 
     def _cap_enforcer(self, workspace: DecisionWorkspace) -> CapEnforcer | None:
         if not self._collection.capped:
@@ -140,6 +152,9 @@ class DocumentWriter:
         yield from self._replace(workspace, record, before, after, False)
 
     def _store(self, workspace: DecisionWorkspace, record: Record, after: Document, draft: Draft) -> Steps[None]:
+        series = self._collection.series
+        if series is not None:
+            draft = series.place(draft, after, record.partition, series.start_of(record))
         try:
             yield from workspace.run(Command(Mode.REPLACE, record.partition, record.key, draft))
         except Conflict as error:

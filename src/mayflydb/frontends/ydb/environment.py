@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from mayflydb.clock import Stopwatch, monotonic_us
+from mayflydb.engine.contention import Target
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.lifecycle.past_engine import engine_as_of
 from mayflydb.engine.snapshot import Snapshot
@@ -16,7 +17,7 @@ from mayflydb.frontends.ydb.schemes.catalog import Schemes
 from mayflydb.frontends.ydb.schemes.entries import IndexEntry
 from mayflydb.frontends.ydb.store_tables import RowCounts, StoreTables, Views
 from mayflydb.frontends.ydb.tables import TableView
-from mayflydb.frontends.ydb.transactions import TransactionMode, invalid_locks, schema_conflict
+from mayflydb.frontends.ydb.transactions import READ_ONLY_MODES, TransactionMode, invalid_locks, schema_conflict
 from mayflydb.model.errors import OwnerNotFound, WriteConflict
 from mayflydb.query.yql.schemas import RandomSource, Run
 from mayflydb.query.yql.types import Value
@@ -35,10 +36,28 @@ class Environment:
         self.chance = chance
         self.stopwatch = stopwatch
 
-    async def snapshot(self, call: GrpcCall, serializable: bool, is_as_of: bool = False) -> Snapshot:
-        """Begin a snapshot for one transaction. `is_as_of`: the call's now is a later instant."""
-        parents = await self.schemes.database_ids()
-        snapshot = await Snapshot.begin(self.engine, call.now, parents, serializable=serializable, is_as_of=is_as_of)
+    async def snapshot(
+        self,
+        call: GrpcCall,
+        mode: TransactionMode,
+        writes: bool = False,
+        is_as_of: bool = False,
+        contended: Iterable[Target] = (),
+    ) -> Snapshot:
+        """Begin a snapshot for one transaction.
+
+        `writes`: the transaction may write, so its reads are recorded and take turns. `is_as_of`: the call's now is a later
+        instant. `contended`: see `Snapshot.begin`.
+        """
+        snapshot = await Snapshot.begin(
+            self.engine,
+            call.now,
+            await self.schemes.database_ids(),
+            serializable=writes and mode == "serializable_read_write",
+            is_as_of=is_as_of,
+            takes_turns=writes and mode not in READ_ONLY_MODES,
+            contended=contended,
+        )
         snapshot.author = call.user
         return snapshot
 

@@ -16,6 +16,19 @@ from mayflydb.frontends.ydb.environment import Environment
 from mayflydb.frontends.ydb.planner import SHORT_TEXT, Planner
 from mayflydb.frontends.ydb.query_run import Columns, PlanTiming, QueryRun, ResultPart, explain_plan, verb_of
 from mayflydb.frontends.ydb.schemes import ddl
+from mayflydb.frontends.ydb.schemes.catalog import Schemes
+from mayflydb.frontends.ydb.schemes.faults import CREATE_STATUS, refuse_invalid
+from mayflydb.frontends.ydb.schemes.paths import resolve_path
+from mayflydb.frontends.ydb.schemes.table_from_query import (
+    FilledTable,
+    create_table_of_rows,
+    created_from_query,
+    query_of,
+    rows_key,
+    spec_of_query,
+)
+from mayflydb.frontends.ydb.schemes.temporary import TemporaryTables, schemes_of
+from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.frontends.ydb.transactions import (
     OpenTransaction,
     TransactionControl,
@@ -28,7 +41,7 @@ from mayflydb.frontends.ydb.transactions import (
 )
 from mayflydb.frontends.ydb.user_statements import check_administrator
 from mayflydb.model.errors import OwnerNotFound, WriteConflict
-from mayflydb.query.yql.definitions import Definition, ShowCreate, UserSpec
+from mayflydb.query.yql.definitions import CreateTable, Definition, ShowCreate, UserSpec
 from mayflydb.query.yql.faults import Fault, Issue, fault, unsupported
 from mayflydb.query.yql.plans import Plan
 from mayflydb.query.yql.plans.paths import is_prefix_pragma
@@ -119,11 +132,12 @@ class Executor:
         with self._end_on_failure(session, control):
             script = await self.planner.parse(statement, text)
             if changes_scheme(script):
-                async for part in self._run_definitions(call, script, control):
+                async for part in self._run_definitions(call, session, statement, text, script, parameters, control):
                     yield part
                 return
             types = {name: type for name, (type, _) in parameters.items()}
-            prepared, cached = await self.planner.prepare(call, statement, text, script, types)
+            schemes = self._schemes_of(session)
+            prepared, cached = await self.planner.prepare(call, statement, text, script, types, schemes)
         query_run = QueryRun(
             self.environment,
             call,
@@ -161,14 +175,16 @@ class Executor:
     ) -> AsyncGenerator[ResultPart, None]:
         """Run a query in the transaction that its request names. NOT_FOUND for an unknown one."""
         if control is None:
-            return self._run_with_retries(query_run, text, parameters, "serializable_read_write")
+            return self._run_with_retries(
+                query_run, text, parameters, "serializable_read_write", self._schemes_of(session)
+            )
         if control.id:
             open_transactions = self.transactions(session)
             return query_run.run(open_transactions, open_transactions.get(control.id), control.commit)
         if control.begin is None:
             raise fault("Empty TxControl", status="BAD_REQUEST")
         if control.commit:
-            return self._run_with_retries(query_run, text, parameters, control.begin)
+            return self._run_with_retries(query_run, text, parameters, control.begin, self._schemes_of(session))
         open_transactions = self.transactions(session)
         return query_run.run(open_transactions, open_transactions.add(control.begin), False)
 
@@ -185,16 +201,18 @@ class Executor:
             raise
 
     async def _run_with_retries(
-        self, query_run: QueryRun, text: str, parameters: Parameters, mode: TransactionMode
+        self, query_run: QueryRun, text: str, parameters: Parameters, mode: TransactionMode, schemes: Schemes
     ) -> AsyncGenerator[ResultPart, None]:
         """Run a query in a transaction of its own, again after a write conflict.
 
         Results of a failed attempt are not sent, so no attempt is repeated once the first part is out.
         """
+        transaction = OpenTransaction("", mode)
         for attempt in range(1, MAX_ATTEMPTS + 1):
             is_sent = False
+            transaction = OpenTransaction("", mode, contended=transaction.contended)
             try:
-                async with aclosing(query_run.run(None, OpenTransaction("", mode), True)) as parts:
+                async with aclosing(query_run.run(None, transaction, True)) as parts:
                     async for part in parts:
                         is_sent = True
                         yield part
@@ -205,13 +223,23 @@ class Executor:
             # The conflict may be a changed table, so the plan is made anew.
             types = {name: type for name, (type, _) in parameters.items()}
             query_run.prepared, _ = await self.planner.prepare(
-                query_run.call, query_run.statement, text, query_run.script, types
+                query_run.call, query_run.statement, text, query_run.script, types, schemes
             )
 
     async def _run_definitions(
-        self, call: GrpcCall, script: Script, control: TransactionControl | None
+        self,
+        call: GrpcCall,
+        session: TransactionOwner | None,
+        statement: Statement,
+        text: str,
+        script: Script,
+        parameters: Parameters,
+        control: TransactionControl | None,
     ) -> AsyncGenerator[ResultPart, None]:
         """Execute the statements of a query that changes the scheme, one after the other."""
+        if (created := created_from_query(script)) is not None:
+            yield await self._create_from_query(call, session, statement, text, script, created, parameters, control)
+            return
         if any(
             not isinstance(each, (*_DEFINITION_TYPES, ShowCreate, *_ALLOWED_AMONG_DEFINITIONS))
             for each in script.statements
@@ -225,16 +253,71 @@ class Executor:
                 # earlier ones in place.
                 prefix = _prefix_behind(each, prefix)
             elif isinstance(each, ShowCreate):
-                text = await ddl.show_create(self._schemes, call, each, prefix)
+                row = await ddl.show_create(self._schemes_of(session), call, each, prefix)
                 columns = (("CreateQuery", UTF8), ("PathType", UTF8), ("Path", UTF8))
-                yield ResultPart(shown_count, tuple(sorted(columns)), [text])
+                yield ResultPart(shown_count, tuple(sorted(columns)), [row])
                 shown_count += 1
             elif isinstance(each, _DEFINITION_TYPES):
                 if control is not None and (control.id or control.begin is not None):
                     raise definition_refusal()
-                await ddl.execute_definition(self._schemes, self._accounts, call, each, prefix)
+                if isinstance(each, CreateTable) and each.temporary:
+                    await ddl.create_temporary(self._temporary_of(session), call, each, prefix)
+                    continue
+                # A new table that stays stands beside a temporary one with its path.
+                schemes = self._schemes if isinstance(each, CreateTable) else self._schemes_of(session)
+                await ddl.execute_definition(schemes, self._accounts, call, each, prefix)
         if not shown_count:
             yield ResultPart(-1, (), ())
+
+    def _schemes_of(self, session: TransactionOwner | None) -> Schemes:
+        return schemes_of(self._schemes, None if session is None else session.temporary)
+
+    def _temporary_of(self, session: TransactionOwner | None) -> TemporaryTables:
+        """Return the temporary tables of a session. BAD_REQUEST without a session."""
+        if session is None:
+            raise fault("A temporary table needs a session", status="BAD_REQUEST")
+        if session.temporary is None:
+            session.temporary = TemporaryTables(self._schemes)
+        return session.temporary
+
+    async def _create_from_query(
+        self,
+        call: GrpcCall,
+        session: TransactionOwner | None,
+        statement: Statement,
+        text: str,
+        script: Script,
+        created: CreateTable,
+        parameters: Parameters,
+        control: TransactionControl | None,
+    ) -> ResultPart:
+        """Execute CREATE TABLE AS. Faults: those of its query and of the new table; BAD_REQUEST in a transaction."""
+        if control is not None:
+            raise fault("CTAS statement can be executed only in NoTx mode.", created.at, "BAD_REQUEST")
+        prefix = ""
+        for each in script.statements:
+            prefix = _prefix_behind(each, prefix) if isinstance(each, Pragma) else prefix
+        path = resolve_path(call.database, prefix, created.table)
+        if created.if_not_exists and isinstance(await self._schemes.find(path), TableView):
+            return ResultPart(-1, (), ())
+        types = {name: type for name, (type, _) in parameters.items()}
+        rows = query_of(script, created)
+        prepared, _ = await self.planner.prepare(
+            call, statement, rows_key(text), rows, types, self._schemes_of(session)
+        )
+        (columns,) = prepared.plan.results
+        values = {name: value for name, (_, value) in parameters.items()}
+        query_run = QueryRun(self.environment, call, statement, rows, prepared, values)
+        query_run.streams = True
+        with refuse_invalid(CREATE_STATUS):
+            spec = spec_of_query(created, columns)
+        table = FilledTable(path, spec, tuple(name for name, _ in columns), created.or_replace)
+        parts = query_run.run(None, OpenTransaction("", "snapshot_read_only"), True)
+        async with aclosing(self._gather(parts)) as gathered:
+            await create_table_of_rows(
+                self._schemes, table, (part.rows async for part in gathered), call.now, call.user
+            )
+        return ResultPart(-1, (), (), warnings=prepared.plan.warnings)
 
     async def run_scheme_query(self, call: GrpcCall, text: str) -> tuple[Issue, ...]:
         """Execute a query that only changes the scheme. Return its notices, such as that a table already exists.
@@ -261,6 +344,7 @@ class Executor:
         parameters: Mapping[str, Type] | None = None,
         statement: Statement | None = None,
         keeps: bool = True,
+        session: TransactionOwner | None = None,
     ) -> QueryDescription:
         """Parse, bind and plan a query without running it.
 
@@ -271,10 +355,14 @@ class Executor:
         script = await self.planner.parse(statement, text)
         if any(isinstance(each, UserSpec) for each in script.statements):
             await check_administrator(self._accounts, call)
-        if changes_scheme(script):
-            # Definitions have no plan.
+        key = text
+        if (created := created_from_query(script)) is not None:
+            key, script = rows_key(text), query_of(script, created)
+        elif changes_scheme(script):
+            # Other definitions have no plan.
             script = Script(())
-        prepared, _ = await self.planner.prepare(call, statement, text, script, parameters or {})
+        schemes = self._schemes_of(session)
+        prepared, _ = await self.planner.prepare(call, statement, key, script, parameters or {}, schemes)
         # The same text gets the same id, so a client that prepares a query again does not fill the cache.
         id = sha256(f"{call.database}\0{text}".encode()).hexdigest()[:32]
         if keeps:

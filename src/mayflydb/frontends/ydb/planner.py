@@ -50,10 +50,20 @@ class Planner:
         return found
 
     async def prepare(
-        self, call: GrpcCall, statement: Statement, text: str, script: Script, types: Mapping[str, Type]
+        self,
+        call: GrpcCall,
+        statement: Statement,
+        text: str,
+        script: Script,
+        types: Mapping[str, Type],
+        schemes: SchemeCatalog | None = None,
     ) -> tuple[PreparedQuery, bool]:
-        """Return the plan of a query, and True if the plan was cached."""
-        key = (text, call.database, tuple(sorted(types.items(), key=lambda each: each[0])))
+        """Return the plan of a query, and True if the plan was cached.
+
+        `schemes`: those of its session, in place of the server's.
+        """
+        schemes = schemes or self._schemes
+        key = (text, call.database, tuple(sorted(types.items(), key=lambda each: each[0])), schemes.session)
         # Read before the tables: after a change in between, the plan looks older than it is, and is checked once more. Read
         # after them, the version would make an outdated plan look new.
         version = self._engine.catalog_version
@@ -62,13 +72,13 @@ class Planner:
             return known, True
         is_short = len(text) <= SHORT_TEXT
         paths = await _compute(statement, is_short, plans.tables_of, script, call.database)
-        schemas = await self._schemas(statement, paths, call.database)
+        schemas = await self._schemas(statement, paths, call.database, schemes)
         # The catalogue changed, but the tables of this plan may not have: then the plan stays valid for the new
         # version.
-        if known is not None and known.schemas == schemas and await self._are_current(known.views):
+        if known is not None and known.schemas == schemas and await self._are_current(known.views, schemes):
             known.version = version
             return known, True
-        found = {path: await self._schemes.find(path) for path in schemas}
+        found = {path: await schemes.find(path) for path in schemas}
         views = {path: entry for path, entry in found.items() if isinstance(entry, Readable)}
         effort = Effort.UNBOUNDED
         # The query of a view may be anything.
@@ -81,13 +91,15 @@ class Planner:
         self.cache.plans.put(key, prepared, len(text))
         return prepared, False
 
-    async def _schemas(self, statement: Statement, paths: Sequence[str], database: str) -> Schemas:
+    async def _schemas(
+        self, statement: Statement, paths: Sequence[str], database: str, schemes: SchemeCatalog
+    ) -> Schemas:
         """Return the tables and views at these paths, and those that the queries of views name."""
         found: dict[str, Table | View] = {}
         # Queries of views name tables and further views. Each path is looked up once, so views that name each other
         # end.
         while paths:
-            new = await self._schemes.schemas(paths)
+            new = await schemes.schemas(paths)
             found.update(new)
             texts = [each.text for each in new.values() if isinstance(each, View)]
             scripts = [await self.parse(statement, text) for text in texts]
@@ -95,10 +107,10 @@ class Planner:
             paths = [path for path in dict.fromkeys(named) if path not in found]
         return found
 
-    async def _are_current(self, views: Views) -> bool:
+    async def _are_current(self, views: Views, schemes: SchemeCatalog) -> bool:
         for path, view in views.items():
             # A lookup returns the same object as long as the definition is the same.
-            if await self._schemes.find(path) is not view:
+            if await schemes.find(path) is not view:
                 return False
         return True
 

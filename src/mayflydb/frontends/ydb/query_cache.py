@@ -76,7 +76,7 @@ class PreparedQuery(msgspec.Struct, eq=False):
     version: int
 
 
-PlanKey = tuple[str, str, tuple[tuple[str, Type], ...]]
+PlanKey = tuple[str, str, tuple[tuple[str, Type], ...], Hashable]
 """Text, database, and types of the parameters by name."""
 
 

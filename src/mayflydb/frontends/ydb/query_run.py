@@ -198,11 +198,13 @@ class QueryRun:
         async def open_snapshot_tables() -> StoreTables:
             if transaction.snapshot is None:
                 # A transaction that writes nothing has no conflicts, so its reads need no record.
-                serializable = transaction.mode == "serializable_read_write" and not (alone and plan.read_only)
+                writes = not (alone and plan.read_only)
                 if self._is_past:
                     transaction.snapshot = await environment.past_snapshot(self.call, views)
                 else:
-                    transaction.snapshot = await environment.snapshot(self.call, serializable, plan.as_of is not None)
+                    transaction.snapshot = await environment.snapshot(
+                        self.call, transaction.mode, writes, plan.as_of is not None, transaction.contended
+                    )
             return environment.tables(transaction.snapshot, views, transaction.mode, row_counts, crossing)
 
         # A plan without tables reads nothing, so it needs no snapshot in any transaction.

@@ -13,9 +13,11 @@ from random import Random  # noqa: TID251 - the type; what draws comes in from o
 from types import TracebackType
 from typing import Final, Literal, Protocol
 
+from mayflydb.engine.contention import Target
 from mayflydb.evaluation.statement import Statement
 from mayflydb.evaluation.stops import StopReason
 from mayflydb.frontends.ydb.calls import GrpcCall
+from mayflydb.frontends.ydb.schemes.temporary import TemporaryTables
 from mayflydb.model.instant import SECOND, Span
 from mayflydb.model.quota import Quota
 from mayflydb.query.yql.faults import Fault, Issue, fault
@@ -41,7 +43,8 @@ class Session:
     """One session, used by one request at a time.
 
     `transactions`: the open ones, by id. `last_used`: the begin of the last request, by the loop's clock. `statement`: the
-    query that runs, or None.
+    query that runs, or None. `temporary`: its temporary tables, if it has made any. `contended`: the targets that its last
+    transaction contended for and lost.
     """
 
     __slots__ = (
@@ -50,11 +53,13 @@ class Session:
         "attached_streams",
         "busy",
         "closed",
+        "contended",
         "database",
         "id",
         "kind",
         "last_used",
         "statement",
+        "temporary",
         "transactions",
         "user",
     )
@@ -66,6 +71,8 @@ class Session:
         self.user = user
         self.last_used = last_used
         self.transactions: dict[str, Closeable] = {}
+        self.contended: tuple[Target, ...] = ()
+        self.temporary: TemporaryTables | None = None
         self.statement: Statement | None = None
         self.busy = False
         self.closed = False
@@ -85,6 +92,12 @@ class Session:
         for each in open_transactions.values():
             each.close()
 
+    def end(self) -> None:
+        """Roll back all open transactions and drop the temporary tables of a closed session."""
+        self.roll_back()
+        if self.temporary is not None:
+            self.temporary.end()
+
     # --- called by Sessions ------------------------------------------------------------------------------------------
 
     def mark_closed(self, hint: CloseHint | None) -> None:
@@ -98,7 +111,7 @@ class Session:
             self.statement.stop(StopReason.ABANDONED)
         # A running request still works with its transactions; `SessionHold.release` rolls them back after it.
         if not self.busy:
-            self.roll_back()
+            self.end()
 
     def set_close_timer(self, timer: asyncio.TimerHandle | None) -> None:
         """Set the timer that closes the session, in place of an earlier one."""
@@ -129,7 +142,7 @@ class SessionHold:
         self.session.busy = False
         self.session.statement = None
         if self.session.closed:
-            self.session.roll_back()
+            self.session.end()
 
     def __enter__(self) -> SessionHold:
         return self

@@ -11,7 +11,9 @@ from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
+from mayflydb.engine.contention import Target
 from mayflydb.engine.snapshot import Snapshot
+from mayflydb.frontends.ydb.schemes.temporary import TemporaryTables
 from mayflydb.model.instant import Instant
 from mayflydb.model.quota import Quota
 from mayflydb.query.yql.faults import Fault, Issue, fault
@@ -36,6 +38,12 @@ _DIGITS: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 class TransactionOwner(Protocol):
     """The owner of open transactions, which closes them at its own end."""
 
+    contended: tuple[Target, ...]
+    """The targets that its last transaction contended for and lost."""
+
+    temporary: TemporaryTables | None
+    """Its temporary tables, if it has made any."""
+
     @property
     def transactions(self) -> dict[str, Any]: ...
 
@@ -53,7 +61,8 @@ class TransactionControl(msgspec.Struct, frozen=True):
 
 class OpenTransaction(msgspec.Struct, eq=False):
     """A transaction between two requests. `snapshot` None: nothing was read or written yet. `counted`: the quota of open
-    transactions that counts it, until it is closed.
+    transactions that counts it, until it is closed. `contended`: the targets that the one before it contended for and
+    lost; once it is closed, those that it has lost itself.
     """
 
     id: str
@@ -61,6 +70,7 @@ class OpenTransaction(msgspec.Struct, eq=False):
     # The first statement begins the snapshot, and not BeginTransaction: until then, no old versions are kept for it.
     snapshot: Snapshot | None = None
     counted: Quota | None = None
+    contended: tuple[Target, ...] = ()
 
     async def commit(self, now: Instant) -> None:
         """Commit the writes. Errors: WriteConflict, OwnerNotFound."""
@@ -72,6 +82,7 @@ class OpenTransaction(msgspec.Struct, eq=False):
         # Locks are released and old versions let go, after a commit as after a rollback.
         if self.snapshot is not None:
             self.snapshot.close()
+            self.contended = self.snapshot.turns.lost
             self.snapshot = None
         if self.counted is not None:
             self.counted.give()
@@ -86,6 +97,7 @@ class Transactions:
         self._chance = chance
         self._limit = limit
         self._most = most
+        self._session = session
         self._open = session.transactions
 
     def begin(self, mode: TransactionMode) -> OpenTransaction:
@@ -101,7 +113,8 @@ class Transactions:
             raise fault(text, status="BAD_SESSION", code=2014)
         if not self._limit.take():
             raise fault(f"Too many transactions, current active: {self._limit.used}", status="OVERLOADED", code=2014)
-        transaction = OpenTransaction(new_id(self._chance), mode, counted=self._limit)
+        contended, self._session.contended = self._session.contended, ()
+        transaction = OpenTransaction(new_id(self._chance), mode, counted=self._limit, contended=contended)
         self._open[transaction.id] = transaction
         return transaction
 
@@ -117,6 +130,8 @@ class Transactions:
         """Remove a transaction and discard what it has not committed."""
         self._open.pop(transaction.id, None)
         transaction.close()
+        # Clients repeat a transaction that failed, mostly in the same session.
+        self._session.contended = transaction.contended
 
 
 def new_id(chance: RandomSource) -> str:

@@ -155,23 +155,29 @@ class DocumentsPage(RecordsPage):
         """Return a page of a find. A page begins behind a number of documents."""
         skip = parse_whole_number(here or "")
         # Of the present, the documents are those that are stored.
-        documents = await collection.find(filter, sort, skip, PAGE + 1, ids=at is None)
+        shares_ids = "series" in visit.container.node.body
+        documents = await collection.find(filter, sort, skip, PAGE + 1, ids=at is None and not shares_ids)
         found: list[Found] = []
         for document in documents[:PAGE]:
-            record = await self._find_record(visit, name_id(id_of(document)))
-            if at is not None:
+            record = await self._find_record(visit, name_id(id_of(document)), document if shares_ids else None)
+            if at is not None or shares_ids:
                 found.append((document, record))
             # A document that was deleted since the find has no line.
             elif record is not None:
                 found.append((record.value, record))
         return found, str(skip + PAGE) if len(documents) > PAGE else None
 
-    async def _find_record(self, visit: Visit, id: str) -> Record | None:
-        node = visit.container.node
-        for place in visit.container.front_end.find_identities(node, id, None):
-            record = await self._admin.engine.get_stored(node.id, *place)
-            if record is not None:
+    async def _find_record(self, visit: Visit, id: str, document: bytes | None) -> Record | None:
+        """Return the record of an id. `document`: its bytes, where other documents may have the same id, as in a time series."""
+        node, engine = visit.container.node, self._admin.engine
+        for partition, key in visit.container.front_end.find_identities(node, id, None):
+            record = await engine.get_stored(node.id, partition, key)
+            if record is not None and document in (None, record.value):
                 return record
+            if document is not None:
+                # Of documents with one id only some are looked at. The page tells no deadline of the others.
+                async for batch in engine.scan(node, Scope.of_partition(partition), None, await engine.now()):
+                    return next((each for each in batch.records if each.value == document), None)
         return None
 
     async def _scan(self, visit: Visit, here: str | None) -> tuple[list[Found], str | None]:

@@ -207,3 +207,22 @@ FUNCTIONS: Final[Mapping[str, Callable[[Decimal], Decimal]]] = {
     }.items()
 }
 """The functions by operator. Arguments must lie within the function's domain."""
+
+
+def remainder(one: Decimal, other: Decimal) -> Decimal:
+    """Return the remainder of a truncating division, also where the quotient has more digits than a decimal holds."""
+    rest = DECIMAL.remainder(one, other)
+    if not rest.is_nan() or not (one.is_finite() and other.is_finite()):
+        return rest
+    (sign, digits, power), (_, divisor, place) = one.as_tuple(), other.as_tuple()
+    assert isinstance(power, int)
+    assert isinstance(place, int)
+    # The quotient is large, so the dividend's last digit stands higher, or both stand near each other.
+    least = min(power, place)
+    whole = _whole(divisor) * 10 ** (place - least)
+    found = _whole(digits) * pow(10, power - least, whole) % whole
+    return Decimal(found).scaleb(least, DECIMAL).copy_sign(Decimal(-1 if sign else 1))
+
+
+def _whole(digits: tuple[int, ...]) -> int:
+    return int("".join(map(str, digits)))

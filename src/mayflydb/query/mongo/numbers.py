@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 from bson import Decimal128, Int64
 
 from mayflydb.query.mongo import decimal_powers
+from mayflydb.query.mongo.decimal_functions import remainder
 from mayflydb.query.mongo.decimal_powers import DECIMAL
 from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.values import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, Value
@@ -144,11 +145,14 @@ def divide(one: Number, other: Number) -> Number:
 
 
 def modulo(one: Number, other: Number) -> Number:
-    """Return the remainder of a truncating division, with the sign of `one`. MqlError 16610 for a divisor of 0."""
+    """Return the remainder of a truncating division, with the sign of `one`.
+
+    MqlError 16610 for a divisor of 0, 5733415 if one of the numbers is a decimal.
+    """
     # A decimal below the smallest double converts to 0 and is still a valid divisor.
     if double_of(other) == 0 and not (type(other) is Decimal128 and decimal_of(other)):
-        raise MqlError(16610, "can't $mod by zero")
-    return _promote_and_apply(one, other, _int_remainder, _double_remainder, DECIMAL.remainder)
+        raise MqlError(5733415 if Decimal128 in (type(one), type(other)) else 16610, "can't $mod by zero")
+    return _promote_and_apply(one, other, _int_remainder, _double_remainder, remainder)
 
 
 def _int_remainder(one: int, other: int) -> int:

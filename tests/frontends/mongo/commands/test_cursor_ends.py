@@ -17,6 +17,7 @@ from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.sort import compile_sort
 from mayflydb.query.mongo.values import encode
 
+PLAIN: Any = SimpleNamespace(clustered=None)
 RECORDS = [Record(b"", b"%d" % n, encode({"_id": n}), 1, 1, None, n, n) for n in range(9)]
 
 
@@ -67,7 +68,7 @@ def test_all_generators_are_closed_with_a_cursor(is_sorted: bool) -> None:
 
     async def check() -> None:
         view = View(SimpleNamespace(scan=scan))  # type: ignore[arg-type]
-        items = _cursor_items(read_rows(view, None, selection, read_time), None, True, Evaluation())  # type: ignore[arg-type]
+        items = _cursor_items(read_rows(view, PLAIN, selection, read_time), None, True, Evaluation())  # type: ignore[arg-type]
         if is_sorted:
             with pytest.raises(RuntimeError):
                 await anext(items)

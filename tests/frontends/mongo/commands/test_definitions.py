@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from bson import Int64
 from pymongo import MongoClient
-from pymongo.errors import OperationFailure
+from pymongo.errors import BulkWriteError, DuplicateKeyError, OperationFailure
+
+from frontends.mongo.replies import said
 
 Client = MongoClient[dict[str, Any]]
 Document = dict[str, Any]
@@ -256,3 +258,84 @@ def test_a_cursor_is_killed_once(client: Client) -> None:
 def test_sessions_are_listed_by_users(client: Client, spec: Any, code: int) -> None:
     pipeline = [{"$listLocalSessions": spec}]
     assert code_of(client, {"aggregate": 1, "pipeline": pipeline, "cursor": {}}) == code
+
+
+# --- indexes that become unique --------------------------------------------------------------------------------------
+
+
+def change_index(client: Client, **change: Any) -> Document:
+    return dict(client.made.command("collMod", "c", index={"name": "x_1", **change}))
+
+
+def test_an_index_that_is_prepared_lets_no_new_duplicates_in(client: Client) -> None:
+    c = client.made.c
+    c.insert_many([{"_id": 2, "x": 1}, {"_id": 3, "x": 5}])
+    c.create_index("x")
+    assert change_index(client, prepareUnique=True)["prepareUnique_new"] is True
+    for refused in (
+        lambda: c.insert_one({"_id": 4, "x": 1}),
+        lambda: c.update_one({"_id": 3}, {"$set": {"x": 1}}),
+        lambda: c.replace_one({"_id": 3}, {"x": 1}),
+        lambda: c.insert_many([{"_id": 5, "x": 9}, {"_id": 6, "x": 9}]),
+    ):
+        with pytest.raises((DuplicateKeyError, BulkWriteError)):
+            refused()
+    # Those that shared a value before keep it, and may change otherwise.
+    c.update_one({"_id": 2}, {"$set": {"y": 1}})
+    assert c.count_documents({"x": 1}) == 2
+    change_index(client, prepareUnique=False)
+    c.insert_one({"_id": 4, "x": 1})
+
+
+def test_a_prepared_index_becomes_unique_without_duplicates(client: Client) -> None:
+    c = client.made.c
+    c.insert_many([{"_id": n, "x": n} for n in range(2, 700)] + [{"_id": "a", "x": 5}, {"_id": "b", "x": 5}])
+    c.create_index("x")
+    with pytest.raises(OperationFailure) as unprepared:
+        change_index(client, unique=True)
+    assert unprepared.value.code == 72
+    change_index(client, prepareUnique=True)
+    with pytest.raises(OperationFailure) as refusal:
+        change_index(client, unique=True)
+    assert refusal.value.code == 359
+    assert refusal.value.details is not None
+    (violation,) = refusal.value.details["violations"]
+    assert sorted(map(str, violation["ids"])) == ["5", "a", "b"]
+    c.delete_many({"_id": {"$in": ["a", "b"]}})
+    assert said(client.made.command("collMod", "c", index={"name": "x_1", "unique": True}, dryRun=True)) == {"ok": 1.0}
+    assert [each.get("unique") for each in c.list_indexes()] == [None, None]
+    assert change_index(client, unique=True)["unique_new"] is True
+    assert [(each.get("unique"), each.get("prepareUnique")) for each in c.list_indexes()] == [
+        (None, None),
+        (True, None),
+    ]
+    with pytest.raises(DuplicateKeyError) as taken:
+        c.insert_one({"_id": 0, "x": 5})
+    assert taken.value.details is not None
+    assert taken.value.details["keyValue"] == {"x": 5}
+
+
+def test_a_transaction_meets_the_guard(client: Client) -> None:
+    c = client.made.c
+    c.create_index("x")
+    change_index(client, prepareUnique=True)
+    with client.start_session() as session:
+        session.start_transaction()
+        with pytest.raises(OperationFailure) as refusal:
+            c.insert_one({"_id": 4, "x": 1}, session=session)
+        assert refusal.value.code == 11000
+        session.abort_transaction()
+    with client.start_session() as session, session.start_transaction():
+        c.insert_one({"_id": 4, "x": 2}, session=session)
+        c.insert_one({"_id": 5, "x": 3}, session=session)
+    assert c.count_documents({}) == 3
+
+
+def test_an_expired_document_is_not_in_the_way(client: Client) -> None:
+    client.made.drop_collection("c")
+    c = client.made.c
+    c.create_index("_ts", expireAfterSeconds=-1)
+    c.create_index("x", prepareUnique=True)
+    c.insert_one({"_id": 1, "x": 1})
+    with pytest.raises(DuplicateKeyError):
+        c.insert_one({"_id": 2, "x": 1})

@@ -199,7 +199,9 @@ def test_hiding_and_ttl_are_changed_together_and_a_dry_run_changes_nothing(world
         "hidden_new": True,
         "ok": 1,
     }
-    assert said(change(world, "c", index, dryRun=True)) == expected
+    # A dry run is for indexes that are to become unique.
+    with refused(72, "dryRun"):
+        change(world, "c", index, dryRun=True)
     assert dict(list(collection.list_indexes())[1]) == {
         "v": 2,
         "key": {"t": 1},

@@ -63,12 +63,12 @@ WHO: Final[dict[frozenset[str], tuple[str, ...]]] = {
     ),
     READERS: (
         "find", "getMore", "killCursors", "count", "distinct", "collStats", "collstats", "dbStats", "dbstats", "listIndexes",
-        "listCollections", "aggregate", "explain",
+        "listCollections", "aggregate", "explain", "validate",
     ),
     WRITERS: ("insert", "update", "delete", "findAndModify", "findandmodify"),
     SHAPERS: (
         "create", "drop", "dropDatabase", "createIndexes", "dropIndexes", "deleteIndexes", "collMod", "createSearchIndexes",
-        "updateSearchIndex", "dropSearchIndex", "customAction",
+        "updateSearchIndex", "dropSearchIndex", "customAction", "convertToCapped",
     ),
     KEEPERS: (
         "createUser", "updateUser", "dropUser", "dropAllUsersFromDatabase", "grantRolesToUser", "revokeRolesFromUser",

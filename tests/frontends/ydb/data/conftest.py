@@ -34,6 +34,8 @@ class Session:
 
     def __init__(self) -> None:
         self.transactions: dict[str, Any] = {}
+        self.contended: tuple[Any, ...] = ()
+        self.temporary: Any = None
 
 
 class Place:

@@ -35,6 +35,8 @@ class Session:
 
     def __init__(self) -> None:
         self.transactions: dict[str, Any] = {}
+        self.contended: tuple[Any, ...] = ()
+        self.temporary: Any = None
 
 
 def run_of(executor: Executor) -> Run:

@@ -101,7 +101,7 @@ def test_tables_are_as_a_list_of_rows(place: Any, chance: Random, repetition: in
     async def transaction() -> None:
         accessed: dict[str, RowCounts] = {}
         environment = place.executor.environment
-        snapshot = await environment.snapshot(place.call, chance.random() < 0.5)
+        snapshot = await environment.snapshot(place.call, "serializable_read_write", chance.random() < 0.5)
         mode: Any = chance.choice(["serializable_read_write", "snapshot_read_write"])
         tables = environment.tables(snapshot, {"/local/r": view}, mode, accessed)
         kept = dict(model.rows)

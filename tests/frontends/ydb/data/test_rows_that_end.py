@@ -27,7 +27,7 @@ def t(place: Any) -> Any:
 def dates(place: Any) -> list[Any]:
     async def read() -> list[Any]:
         view = await place.schemes.find("/local/t")
-        snapshot = await place.executor.environment.snapshot(place.call, serializable=False)
+        snapshot = await place.executor.environment.snapshot(place.call, "snapshot_read_only")
         keys = [place.executor.environment.layouts.of(view).key_from((id,)) for id in (1, 2)]
         records = [await snapshot.get(view.node.id, partition_of(key), key) for key in keys]
         snapshot.close()

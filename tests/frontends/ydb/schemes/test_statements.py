@@ -191,7 +191,7 @@ REFUSED = [
     (
         "CREATE TEMPORARY TABLE t (id Uint64, PRIMARY KEY (id))",
         "GENERIC_ERROR",
-        ["CREATE TEMPORARY TABLE is not supported"],
+        ["CREATE TEMPORARY TABLE in a scheme query is not supported"],
     ),
     (
         "CREATE TABLE t (id Uint64, d Int32 DEFAULT 'x', PRIMARY KEY (id))",

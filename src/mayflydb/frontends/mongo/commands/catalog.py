@@ -11,12 +11,23 @@ from bson import Int64
 
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
+from mayflydb.frontends.mongo.clustered import parse_clustered_index
+from mayflydb.frontends.mongo.collection_options import (
+    check_validator,
+    parse_images,
+    parse_index_defaults,
+    parse_max,
+    parse_size,
+    parse_storage_engine,
+)
 from mayflydb.frontends.mongo.collections import ID_INDEX, Collection
 from mayflydb.frontends.mongo.commands.queries import first_batch_reply
 from mayflydb.frontends.mongo.contracts import ProfileChanged, check_profile
 from mayflydb.frontends.mongo.cursors import Cursor
 from mayflydb.frontends.mongo.documents import binary_uuid, to_milliseconds
 from mayflydb.frontends.mongo.services import CommandEntry, Services
+from mayflydb.frontends.mongo.time_series.changes import describe
+from mayflydb.frontends.mongo.time_series.options import parse_create, parse_expire_after
 from mayflydb.frontends.mongo.views import check_view
 from mayflydb.query.mongo.cheapness import is_cheap_query
 from mayflydb.query.mongo.collation import Collation
@@ -36,15 +47,14 @@ COLLECTION_OPTIONS: Final = (
     "viewOn",
     "pipeline",
     "changeStreamPreAndPostImages",
+    "storageEngine",
+    "indexOptionDefaults",
 )
 """Options of `create`, in the order in which listCollections prints them."""
 
 UNSUPPORTED_OPTIONS: Final = (
     "timeseries",
-    "clusteredIndex",
     "encryptedFields",
-    "storageEngine",
-    "indexOptionDefaults",
 )
 """Options that are refused by name unless they are off."""
 
@@ -57,66 +67,72 @@ async def parse_view_options(services: Services, call: Call, name: str) -> Docum
     """Parse and check the options of `create` for a view."""
     if call.body.get("idIndex") is not None:
         raise MqlError(72, "'viewOn' and 'idIndex' cannot both be specified")
-    options = await parse_options(services, call)
+    options = await parse_options(services, call, name)
+    if options.get("changeStreamPreAndPostImages"):
+        raise MqlError(72, "option not supported on a view: changeStreamPreAndPostImages")
     options = {field: options[field] for field in VIEW_OPTIONS if field in options}
     await check_view(services, call, name, options)
     return options
 
 
-async def parse_options(services: Services, call: Call) -> Document:
+async def parse_options(services: Services, call: Call, name: str) -> Document:
     """Parse the options of `create` for a collection. Raise MqlError 72 for a contradiction, 238 for unsupported options."""
     body = call.body
-    for name in UNSUPPORTED_OPTIONS:
-        given = body.get(name)
+    for option in UNSUPPORTED_OPTIONS:
+        given = body.get(option)
         if given and given != {"enabled": False}:
-            raise MqlError(238, f"collections with '{name}' are not supported")
-    if "expireAfterSeconds" in body:
-        raise MqlError(72, "'expireAfterSeconds' is only supported on time-series collections or clustered collections")
-    options: Document = {name: body[name] for name in COLLECTION_OPTIONS if name in body and body[name] is not None}
-    if "viewOn" in options:
-        for name in ("capped", "size", "max"):
-            options.pop(name, None)
-    if not arguments.flag(options, "capped", call.name):
-        options.pop("capped", None)
-        if "max" in options or "size" in options:
-            raise MqlError(72, f"the '{'size' if 'size' in options else 'max'}' field requires capped:true")
-    elif not arguments.whole_number(options, "size", call.name):
-        raise MqlError(72, "the 'size' field is required when 'capped' is true")
+            raise MqlError(238, f"collections with '{option}' are not supported")
+    clustered = _parse_clustered(call)
+    options: Document = {each: body[each] for each in COLLECTION_OPTIONS if each in body and body[each] is not None}
+    _parse_cap(call, options)
     if "changeStreamPreAndPostImages" in options and not parse_images(call, options)["enabled"]:
         del options["changeStreamPreAndPostImages"]
     if ("pipeline" in options) and "viewOn" not in options:
         raise MqlError(72, "'pipeline' requires 'viewOn' to also be specified")
-    await _check_expressions(services, call, options)
-    return options
+    for field, parse in (("storageEngine", parse_storage_engine), ("indexOptionDefaults", parse_index_defaults)):
+        if parse(call, options) is None:
+            options.pop(field, None)
+    await _check_expressions(services, call, name, options)
+    return {**options, **clustered}
 
 
-def parse_images(call: Call, given: Document) -> Document:
-    """The setting of pre-images and post-images. Raise MqlError 14 and 40414."""
-    images = arguments.document(given, "changeStreamPreAndPostImages", call.name) or {}
-    if "enabled" not in images:
-        raise arguments.missing_argument("enabled", f"{call.name}.changeStreamPreAndPostImages")
-    return {"enabled": arguments.flag(images, "enabled", f"{call.name}.changeStreamPreAndPostImages")}
+def _parse_cap(call: Call, options: Document) -> None:
+    """Parse `capped`, `size` and `max` in place. Raise MqlError 2, 14, 72."""
+    capped = arguments.flag(options, "capped", call.name)
+    if "size" in options:
+        options["size"] = parse_size(options["size"], "size", call.name)
+    if "max" in options:
+        options["max"] = parse_max(options["max"], "max", call.name)
+    if capped:
+        options["capped"] = True
+        if "size" not in options:
+            raise MqlError(72, "the 'size' field is required when 'capped' is true")
+        return
+    options.pop("capped", None)
+    if "viewOn" not in options and ("max" in options or "size" in options):
+        raise MqlError(72, f"the '{'size' if 'size' in options else 'max'}' field requires capped:true")
 
 
-async def _check_expressions(services: Services, call: Call, options: Document) -> None:
+def _parse_clustered(call: Call) -> Document:
+    """The options of a clustered collection; empty for another one. Raise MqlError 14, 72, and those of `clusteredIndex`."""
+    clustered, seconds = parse_clustered_index(call.body), call.body.get("expireAfterSeconds")
+    if clustered is None:
+        if seconds is None:
+            return {}
+        text = "is only supported on time-series collections or when the 'clusteredIndex' option is specified"
+        raise MqlError(72, f"'expireAfterSeconds' {text}")
+    if seconds is None:
+        return {"clusteredIndex": clustered}
+    return {"clusteredIndex": clustered, "expireAfterSeconds": parse_expire_after(seconds, call.name, call.now)}
+
+
+async def _check_expressions(services: Services, call: Call, name: str, options: Document) -> None:
     collation = arguments.document(options, "collation", call.name)
     if collation is not None:
         parsed = Collation.parse(collation)
         if parsed.is_simple:
             del options["collation"]
-    await check_validator(services, call, options)
-
-
-async def check_validator(services: Services, call: Call, options: Document) -> None:
-    """Raise MqlError 14, 2 and the errors of filters for an invalid validator, level or action."""
-    validator = arguments.document(options, "validator", call.name)
-    if validator:
-        env = Env(to_milliseconds(call.now))
-        await services.evaluation_of(call).compute(True, call.size, compile_filter, validator, env)
-    for name, allowed in (("validationLevel", ("off", "strict", "moderate")), ("validationAction", ("error", "warn"))):
-        if name in options and options[name] not in allowed:
-            field = f"{call.name}.{name}"
-            raise bad_value(f"Enumeration value '{options[name]}' for field '{field}' is not a valid value.")
+    await check_validator(services, call, name, options)
 
 
 def _check_id_index(call: Call, options: Document) -> None:
@@ -150,14 +166,18 @@ def _check_id_index(call: Call, options: Document) -> None:
 
 async def create(services: Services, call: Call) -> Document:
     """Create a collection or view. Creating it again with the same options is no error."""
-    call.check_fields(
-        {*COLLECTION_OPTIONS, *UNSUPPORTED_OPTIONS, "autoIndexId", "idIndex", "expireAfterSeconds", "flags"}
-    )
-    name = arguments.text(call.body, call.name, call.name)
-    if call.body.get("viewOn") is not None:
+    own = ("autoIndexId", "idIndex", "clusteredIndex", "expireAfterSeconds", "flags")
+    call.check_fields({*COLLECTION_OPTIONS, *UNSUPPORTED_OPTIONS, *own})
+    name = arguments.collection_name(call.body, call.name)
+    if call.body.get("timeseries") is not None:
+        if services.contracts.of(call.database, name).is_cosmos:
+            raise MqlError(238, "collections with 'timeseries' are not supported in the profile cosmos")
+        options = parse_create(call.body, f"{call.database}.{name}", call.now)
+        await _check_expressions(services, call, name, options)
+    elif call.body.get("viewOn") is not None and not call.body.get("clusteredIndex"):
         options = await parse_view_options(services, call, name)
     else:
-        options = await parse_options(services, call)
+        options = await parse_options(services, call, name)
         _check_id_index(call, options)
     collections = services.collections
     try:
@@ -177,7 +197,7 @@ async def drop(services: Services, call: Call) -> Document:
     if collection is None:
         return {"ok": 1.0}
     await services.collections.drop(collection, call.now)
-    answer: Document = {} if collection.view_on is not None else {"nIndexesWas": 1 + len(collection.specs)}
+    answer: Document = {} if collection.view_on is not None else {"nIndexesWas": len(collection.listed_specs)}
     return {**answer, "ns": collection.namespace, "ok": 1.0}
 
 
@@ -193,10 +213,10 @@ async def rename_collection(services: Services, call: Call) -> Document:
     collection = await collections.find(*source)
     if collection is None:
         raise MqlError(26, f"Source collection {'.'.join(source)} does not exist")
-    if collection.view_on is not None:
+    if collection.view_on is not None or collection.series is not None:
         raise MqlError(166, f"cannot rename view: {collection.namespace}")
     old = await collections.find(*target) if arguments.flag(call.body, "dropTarget", call.name) else None
-    if old is not None and old.view_on is not None:
+    if old is not None and (old.view_on is not None or old.series is not None):
         raise MqlError(166, f"cannot rename to an existing view: {old.namespace}")
     try:
         check_profile(services.contracts.of(*target), collection.node.body.get("profile"), collection.namespace)
@@ -232,6 +252,8 @@ async def list_collections(services: Services, call: Call) -> bytes:
 
 
 def _describe_collection(collection: Collection, name_only: bool) -> Document:
+    if collection.series is not None:
+        return describe(collection, name_only)
     view = collection.view_on is not None
     short: Document = {"name": collection.name, "type": "view" if view else "collection"}
     if name_only:
@@ -240,7 +262,7 @@ def _describe_collection(collection: Collection, name_only: bool) -> Document:
     if not view:
         info["uuid"] = binary_uuid(collection.uuid)
     long = {**short, "options": collection.options, "info": info}
-    return long if view else {**long, "idIndex": ID_INDEX}
+    return long if view or collection.clustered is not None else {**long, "idIndex": ID_INDEX}
 
 
 async def list_reply(services: Services, call: Call, found: list[Document], namespace: str) -> bytes:

@@ -10,15 +10,18 @@ from typing import Final
 
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
+from mayflydb.frontends.mongo.collection_options import check_validator, parse_images, parse_max, parse_size
 from mayflydb.frontends.mongo.collections import Collection
-from mayflydb.frontends.mongo.commands.catalog import check_validator, list_reply, parse_images
+from mayflydb.frontends.mongo.commands.catalog import list_reply
 from mayflydb.frontends.mongo.contracts import Contract
 from mayflydb.frontends.mongo.indexing import index_count
 from mayflydb.frontends.mongo.resolving import find_collection
 from mayflydb.frontends.mongo.services import CommandEntry, Services
+from mayflydb.frontends.mongo.time_series.changes import modify_series
+from mayflydb.frontends.mongo.time_series.options import change_expire_after
 from mayflydb.frontends.mongo.views import check_view
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
-from mayflydb.query.mongo.indexes.specs import ID, IndexSpec
+from mayflydb.query.mongo.indexes.specs import IndexSpec
 from mayflydb.query.mongo.values import Document, type_name
 
 UNCHANGED_NOTE: Final = "all indexes already exist"
@@ -47,6 +50,9 @@ async def create_indexes(services: Services, call: Call) -> Document:
     if collection is None:
         # An invalid specification must not leave a new, empty collection behind.
         contract = services.contracts.of(call.database, call.body[call.name])
+        if any(each.get("clustered") for each in documents):
+            text = "Cannot implicitly create a new collection with createIndex 'clustered' option"
+            raise MqlError(6100900, text)
         services.indexing.check_specs(contract, documents)
         collection = await services.collections.ensure(call.database, call.body[call.name], call.now)
     specs = services.indexing.parse(collection, documents)
@@ -78,7 +84,7 @@ async def list_indexes(services: Services, call: Call) -> bytes:
     collection = await services.collections.get(call.database, name)
     if collection.view_on is not None:
         raise MqlError(166, f"Namespace {collection.namespace} is a view, not a collection")
-    found = [_index_document(collection, spec) for spec in (ID, *collection.specs)]
+    found = [_index_document(collection, spec) for spec in collection.listed_specs]
     return await list_reply(services, call, found, collection.namespace)
 
 
@@ -128,19 +134,26 @@ async def coll_mod(services: Services, call: Call) -> Document:
     call.check_fields({*COLL_MOD_FIELDS, "expireAfterSeconds", "timeseries"})
     if services.contracts.of(call.database).is_cosmos:
         raise MqlError(115, "Command collMod not supported")
-    for name in ("expireAfterSeconds", "timeseries"):
-        if name in call.body:
-            raise MqlError(72, f"'{name}' is only supported on time-series collections or clustered collections")
-    name = arguments.text(call.body, call.name, call.name)
+    name = arguments.collection_name(call.body, call.name)
+    if name.startswith("system.") and call.body.get("validator"):
+        raise MqlError(72, f"Document validators not allowed on system collection {call.database}.{name}")
     collection = await services.collections.get(call.database, name)
+    if collection.series is not None:
+        return await modify_series(services, call, collection)
+    _check_ordinary(call, collection)
     answer: Document = {}
     change = arguments.document(call.body, "index", call.name)
     if change is not None:
         dry_run = arguments.flag(call.body, "dryRun", call.name)
         answer = await services.indexing.modify(collection, change, call.now, dry_run)
-    options = {field: call.body[field] for field in COLL_MOD_FIELDS - {"index", "dryRun"} if field in call.body}
-    if options:
-        changed = await _changed_options(services, call, collection, options)
+    fields = COLL_MOD_FIELDS - {"index", "dryRun"}
+    options = {field: call.body[field] for field in fields if call.body.get(field) is not None}
+    if call.body.get("expireAfterSeconds") is not None:
+        await _change_expire_after(services, call, collection)
+        options["expireAfterSeconds"] = call.body["expireAfterSeconds"]
+    if options.keys() - {"expireAfterSeconds"}:
+        given = {field: value for field, value in options.items() if field != "expireAfterSeconds"}
+        changed = await _changed_options(services, call, await services.collections.get(call.database, name), given)
         if collection.view_on is not None:
             await check_view(services, call, collection.name, changed)
         await services.collections.replace_options(collection, changed, call.now)
@@ -150,6 +163,29 @@ async def coll_mod(services: Services, call: Call) -> Document:
     return {**answer, "ok": 1.0}
 
 
+def _check_ordinary(call: Call, collection: Collection) -> None:
+    """Raise MqlError 72 for options of other kinds of collections."""
+    change = arguments.document(call.body, "index", call.name)
+    if "timeseries" in call.body:
+        raise MqlError(72, "'timeseries' is only supported on time-series collections")
+    if "expireAfterSeconds" in call.body and collection.clustered is None:
+        raise MqlError(72, "'expireAfterSeconds' option is only supported on collections clustered by _id")
+    if arguments.flag(call.body, "dryRun", call.name) and not (change and change.get("unique")):
+        raise MqlError(72, "dryRun mode is only allowed for unique index conversion")
+    if change is not None and collection.view_on is not None:
+        raise MqlError(72, "option not supported on a view: index")
+
+
+async def _change_expire_after(services: Services, call: Call, collection: Collection) -> None:
+    """Change `expireAfterSeconds` of a clustered collection. Raise MqlError 14, 72."""
+    value = call.body["expireAfterSeconds"]
+    changed = change_expire_after(collection.options, value, call.now)
+    if not arguments.flag(call.body, "dryRun", call.name) and changed != collection.options:
+        await services.indexing.change_options(
+            collection, lambda options: change_expire_after(options, value, call.now), call.now
+        )
+
+
 async def _changed_options(services: Services, call: Call, collection: Collection, given: Document) -> Document:
     """The options of a collection after collMod. Raise MqlError 72 and 2 for a change that is not allowed."""
     view = collection.view_on is not None
@@ -157,11 +193,14 @@ async def _changed_options(services: Services, call: Call, collection: Collectio
         of_views = field in ("viewOn", "pipeline")
         if of_views != view:
             text = "'viewOn' requires a view" if of_views else "option not supported on a view"
-            raise MqlError(72 if of_views else 167, f"{text}: {field}")
-    await check_validator(services, call, given)
+            raise MqlError(72, f"{text}: {field}")
+    await check_validator(services, call, collection.name, given)
     if "changeStreamPreAndPostImages" in given:
         given = {**given, "changeStreamPreAndPostImages": parse_images(call, given)}
     renamed = {"cappedSize": "size", "cappedMax": "max"}
+    for field, parse in (("cappedSize", parse_size), ("cappedMax", parse_max)):
+        if field in given:
+            given = {**given, field: parse(given[field], field, call.name)}
     if ("cappedSize" in given or "cappedMax" in given) and not collection.capped:
         raise MqlError(72, "changing the size of a collection requires that it is capped")
     return {**collection.options, **{renamed.get(field, field): value for field, value in given.items()}}

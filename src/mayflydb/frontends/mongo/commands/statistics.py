@@ -40,7 +40,7 @@ async def db_stats(services: Services, call: Call) -> Document:
     scale = _parse_scale(call)
     every = await services.collections.list_collections(call.database)
     counted = [await storage_stats(services, call, each) for each in every if each.view_on is None]
-    size, objects = sum(each["size"] for each in counted), sum(each["count"] for each in counted)
+    size, objects = sum(each["size"] for each in counted), sum(map(_count_objects, counted))
     return {
         "db": call.database,
         "collections": Int64(len(counted)),
@@ -52,6 +52,11 @@ async def db_stats(services: Services, call: Call) -> Document:
         "indexes": Int64(sum(each["nindexes"] for each in counted)),
         "scaleFactor": Int64(scale),
     }
+
+
+def _count_objects(stats: Document) -> int:
+    # The objects of a time series are its buckets.
+    return int(stats["timeseries"]["bucketCount"] if "timeseries" in stats else stats["count"])
 
 
 def _parse_scale(call: Call) -> int:

@@ -7,6 +7,7 @@ from typing import Final
 from mayflydb.frontends.mongo.commands import (
     aggregate,
     bulk_write,
+    capping,
     catalog,
     custom_action,
     explain,
@@ -22,6 +23,7 @@ from mayflydb.frontends.mongo.commands import (
     statistics,
     status,
     users,
+    validation,
     writes,
 )
 from mayflydb.frontends.mongo.services import CommandEntry
@@ -37,6 +39,8 @@ HANDLERS: Final[dict[str, CommandEntry]] = {
     **status.HANDLERS,
     **statistics.HANDLERS,
     **catalog.HANDLERS,
+    **capping.HANDLERS,
+    **validation.HANDLERS,
     **indexes.HANDLERS,
     **queries.HANDLERS,
     **writes.HANDLERS,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
+from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
 from mayflydb.engine import prices
@@ -26,6 +27,7 @@ from mayflydb.frontends.mongo.reading import (
 )
 from mayflydb.frontends.mongo.sessions.retries import RetryableWrite
 from mayflydb.frontends.mongo.spending import QUERY_PRICE, SpentUnits
+from mayflydb.frontends.mongo.time_series.reading import read_by_ids
 from mayflydb.model.errors import MayflyError, Overloaded, WriteConflict
 from mayflydb.model.instant import Instant
 from mayflydb.model.order import KeyRange
@@ -156,6 +158,8 @@ class _SnapshotWorkspace:
 class SnapshotView:
     """The view of a transaction: the state committed at its beginning, and its own writes."""
 
+    keeps_clusters = False
+
     def __init__(self, engine: Engine, snapshot: Snapshot, spent: SpentUnits) -> None:
         """`spent`: counts the reads."""
         self._spent = spent
@@ -172,7 +176,7 @@ class SnapshotView:
         ids = (
             find_id_equality(selection.query) if selection.env.collation.is_simple and selection.hint is None else None
         )
-        if ids is not None:
+        if ids is not None and collection.series is None:
             records = await self._find_by_ids(collection, ids)
             self._spent.add_point_read(collection.id, records)
             yield [DocumentRow(record) for record in records]
@@ -208,6 +212,10 @@ class SnapshotView:
             yield batch.records
 
     async def _read_ids(self, collection: Collection, plan: Plan) -> AsyncIterator[list[Record]]:
+        if collection.series is not None:
+            async for records in read_by_ids(plan.ids, partial(self._snapshot.scan, collection.id)):
+                yield records
+            return
         yield await self._find_by_ids(collection, plan.ids)
 
     async def _find_by_ids(self, collection: Collection, ids: Sequence[Any]) -> list[Record]:

@@ -20,6 +20,7 @@ from mayflydb.engine.ordered_histories import STAMP
 from mayflydb.frontends.mongo.collections import INTERNAL_DATABASES
 from mayflydb.frontends.mongo.streams.options import cluster_time
 from mayflydb.frontends.mongo.streams.tokens import NO_STAMP, Purpose, ResumeToken
+from mayflydb.frontends.mongo.time_series.series import BODY as SERIES
 from mayflydb.model.instant import Instant, Span
 from mayflydb.model.record import Kind, Version
 from mayflydb.query.mongo.faults import MqlError
@@ -297,7 +298,8 @@ class Feed:
             if ours and scope.collection is None:
                 found.append((database, lsn, database.name, ""))
             for node, last in await self._engine.children_with_lsns(database.id):
-                if self._was_ever_in_scope(node, database.name, node.name):
+                # No change stream shows measurements, nor that of a database.
+                if SERIES not in node.body and self._was_ever_in_scope(node, database.name, node.name):
                     found.append((node, last, database.name, node.name))
         return found
 
@@ -308,7 +310,7 @@ class Feed:
             if body["parent"] == self._orderer:
                 if self._scope.collection is None and self._scope.database in (None, body["name"]):
                     found.append((node, body["name"], ""))
-            elif self._was_ever_in_scope(node, body["parent_name"], body["name"]):
+            elif SERIES not in body["body"] and self._was_ever_in_scope(node, body["parent_name"], body["name"]):
                 found.append((node, body["parent_name"], body["name"]))
         return found
 

@@ -47,6 +47,8 @@ async def open_stream(
     scope, namespace = _resolve_scope(call, target, options)
     if collection is not None and collection.view_on is not None:
         raise MqlError(166, f"Namespace {namespace} is a view, not a collection")
+    if collection is not None and collection.series is not None:
+        raise MqlError(166, f"Namespace {namespace} is a timeseries collection, which has no change stream")
     # Errors of stages have priority over the error of a stage that streams exclude.
     compute = services.evaluation_of(call).compute
     await compute(True, call.size, compile_pipeline, stages, env, source)

@@ -12,6 +12,7 @@ from mayflydb.frontends.ydb.calls import GrpcCall
 from mayflydb.frontends.ydb.query_run import SMALL_REQUEST, QueryStats
 from mayflydb.frontends.ydb.results import ProtobufFormat, ResponsePart, ResultFormat, encode_results
 from mayflydb.frontends.ydb.services import Services, Streaming
+from mayflydb.frontends.ydb.sessions import Session
 from mayflydb.frontends.ydb.transactions import TransactionControl, TransactionMode
 from mayflydb.frontends.ydb.values import decode_typed_value
 from mayflydb.query.yql.faults import Fault, fault
@@ -82,7 +83,7 @@ async def execute_query(services: Services, call: GrpcCall, request: Any) -> Asy
         text = _query_text(request)
         if request.exec_mode in (PARSE, VALIDATE, EXPLAIN):
             hold.session.statement = services.environment.begin_statement(call)
-            answer = await _explain(services, call, hold.session.statement, request, text)
+            answer = await _explain(services, call, hold.session, request, text)
             hold.release()
             yield answer
             return
@@ -138,14 +139,16 @@ async def _encode_messages(
             )
 
 
-async def _explain(services: Services, call: GrpcCall, statement: Statement, request: Any, text: str) -> bytes:
+async def _explain(services: Services, call: GrpcCall, session: Session, request: Any, text: str) -> bytes:
     """Return the answer to a query that is only parsed, validated or explained: success alone, or the plan."""
+    assert session.statement is not None
+    statement = session.statement
     parameters = await decode_parameters(call, statement, request.parameters)
     types = {name: type for name, (type, _) in parameters.items()}
     if request.exec_mode == PARSE:
         await services.executor.planner.parse(statement, text)
         return wire.query_response_part()
-    described = await services.executor.describe_query(call, text, types or None, statement)
+    described = await services.executor.describe_query(call, text, types or None, statement, session=session)
     if request.exec_mode == VALIDATE:
         return wire.query_response_part()
     return wire.query_response_part(

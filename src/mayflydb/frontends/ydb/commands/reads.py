@@ -54,7 +54,7 @@ async def _read(
 ) -> AsyncGenerator[Sequence[Row], None]:
     """Yield the rows of an access from one snapshot. They are decoded as those of a query are. `streams`: as of `execute`."""
     environment = services.environment
-    snapshot = await environment.snapshot(call, serializable=False)
+    snapshot = await environment.snapshot(call, "snapshot_read_only")
     statement.cheap = call.size <= SMALL_REQUEST
     crossing = FromThread(statement, streams)
     tables = environment.tables(snapshot, {view.table.path: view}, "snapshot_read_only", {}, crossing)

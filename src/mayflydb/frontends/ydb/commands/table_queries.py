@@ -118,7 +118,11 @@ async def execute_data_query(services: Services, call: GrpcCall, request: Any) -
         result = await sets.encode_fields(statement, 1) + wire.bytes_field(2, wire.text_field(1, tx_id))
         if request.query_cache_policy.keep_in_cache or request.query.WhichOneof("query") == "id":
             described = await executor.describe_query(
-                call, text, {name: type for name, (type, _) in parameters.items()}, statement
+                call,
+                text,
+                {name: type for name, (type, _) in parameters.items()},
+                statement,
+                session=hold.session,
             )
             result += wire.bytes_field(
                 3, wire.text_field(1, described.id) + parameter_types_field(2, described.parameters)
@@ -140,16 +144,16 @@ async def execute_scheme_query(services: Services, call: GrpcCall, request: Any)
 
 async def prepare_data_query(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`PrepareDataQuery`: returns an id under which any session may execute the text."""
-    with services.sessions.hold(call, request.session_id):
-        described = await services.executor.describe_query(call, request.yql_text)
+    with services.sessions.hold(call, request.session_id) as hold:
+        described = await services.executor.describe_query(call, request.yql_text, session=hold.session)
     result = wire.text_field(1, described.id) + parameter_types_field(2, described.parameters)
     return wire.operation_response(result=result, type_name="Ydb.Table.PrepareQueryResult")
 
 
 async def explain_data_query(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`ExplainDataQuery`"""
-    with services.sessions.hold(call, request.session_id):
-        described = await services.executor.describe_query(call, request.yql_text)
+    with services.sessions.hold(call, request.session_id) as hold:
+        described = await services.executor.describe_query(call, request.yql_text, session=hold.session)
     result = wire.text_field(1, described.text) + wire.text_field(2, await described.explain())
     return wire.operation_response(result=result, type_name="Ydb.Table.ExplainQueryResult")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
@@ -37,7 +37,7 @@ from mayflydb.frontends.ydb.schemes.faults import (
 )
 from mayflydb.frontends.ydb.schemes.lookup import Lookup
 from mayflydb.frontends.ydb.schemes.specs import AlterSpec, TableSpec
-from mayflydb.frontends.ydb.schemes.staging import drop_unfinished
+from mayflydb.frontends.ydb.schemes.staging import HiddenTables
 from mayflydb.frontends.ydb.schemes.system_rows import system_rows
 from mayflydb.frontends.ydb.schemes.tree import TableMove
 from mayflydb.frontends.ydb.sequences import Sequences
@@ -78,12 +78,16 @@ class SchemeOptions(Protocol):
 class Schemes(Lookup):
     """Lookups and changes of schemes. Each change takes the instant of its call."""
 
+    session: Hashable = None
+    """The session whose temporary tables are seen; None: no session's."""
+
     def __init__(self, engine: Engine, options: SchemeOptions) -> None:
         super().__init__(engine, options.databases)
         self.started_at: Instant = 0
         tick = engine.reaper.pass_settings.tick
         self.ttl_policy = TtlPolicy(options.min_run_interval, options.hide_expired, options.run_interval, tick)
         self.builds = Builds(engine, self)
+        self.hidden = HiddenTables(engine)
         self.sequences = Sequences(engine)
         self.scans = InitialScans(engine, TablePublisher())
 
@@ -169,6 +173,10 @@ class Schemes(Lookup):
         self.scans.start(after)
         return after
 
+    async def is_temporary(self, path: str) -> bool:
+        """Return whether the session has a temporary table at a path."""
+        return False
+
     async def drop(self, path: str) -> None:
         """Drop a table with its rows and changefeeds. Faults: the table does not exist."""
         view = await self.get_table(path)
@@ -198,9 +206,9 @@ class Schemes(Lookup):
         for id in replaced:
             self.engine.reaper.invalidate(id)
 
-    async def publish(self, copies: Sequence[tuple[int, str, str]], now: Instant) -> None:
-        """Give hidden tables their paths. `copies`: (id, database, name) each. Faults: see `tree.publish_copies`."""
-        await self._write(lambda catalog: tree.publish_copies(catalog, copies, now))
+    async def publish(self, copies: Sequence[tuple[int, str, str]], now: Instant, replace: bool = False) -> None:
+        """Give hidden tables their paths. `copies`: (id, database, name) each. `replace`, faults: see `tree.publish_copies`."""
+        await self._write(lambda catalog: tree.publish_copies(catalog, copies, now, replace))
 
     # --- views and directories -------------------------------------------------------------------------------------
 
@@ -266,7 +274,7 @@ class Schemes(Lookup):
         settings.
         """
         self.started_at = now
-        await drop_unfinished(self.engine)
+        await self.hidden.drop_unfinished()
 
         def change(node: Node) -> Definition:
             return with_rule(node.definition, self.ttl_policy, now)
@@ -284,6 +292,7 @@ class Schemes(Lookup):
         """Stop the builds. `resume` continues them."""
         await self.scans.close()
         await self.builds.close()
+        await self.hidden.close()
 
     async def split_new(self, path: str) -> tuple[str, str]:
         """Split an absolute path for a new entry into (database, name below it).

@@ -5,7 +5,6 @@ All copies are filled from one snapshot while no path leads to them, and then pu
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from typing import Final
 
@@ -20,9 +19,7 @@ from mayflydb.frontends.ydb.rows import RowLayout
 from mayflydb.frontends.ydb.schemes.catalog import Schemes
 from mayflydb.frontends.ydb.schemes.definitions import body_of, body_to_builtins, with_rule
 from mayflydb.frontends.ydb.schemes.faults import path_conflict
-from mayflydb.frontends.ydb.schemes.staging import create_hidden_table
 from mayflydb.frontends.ydb.tables import TableView, is_primary
-from mayflydb.model.errors import NotFound
 from mayflydb.model.instant import Instant
 
 BATCH_ROWS: Final = 256
@@ -48,7 +45,7 @@ async def copy_tables(schemes: Schemes, copies: Sequence[TableCopy], now: Instan
     try:
         for each, view in zip(copies, views, strict=True):
             definition = _copy_definition(schemes, view, each.omit_indexes, now)
-            created.append(await create_hidden_table(engine, definition, now))
+            created.append(await schemes.hidden.create(definition, now))
             copy = schemes.view(created[-1], each.destination)
             await _copy_rows(engine, snapshot, view, copy, now)
             await schemes.sequences.copy(view, copy, now)
@@ -58,8 +55,7 @@ async def copy_tables(schemes: Schemes, copies: Sequence[TableCopy], now: Instan
     # start.
     except BaseException:
         for node in created:
-            with contextlib.suppress(NotFound):
-                await engine.definitions.drop(node.id)
+            await schemes.hidden.drop(node.id)
         raise
     finally:
         snapshot.close()

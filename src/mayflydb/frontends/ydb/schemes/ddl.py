@@ -21,6 +21,7 @@ from mayflydb.frontends.ydb.schemes.faults import (
 from mayflydb.frontends.ydb.schemes.from_yql import parse_alteration, table_spec
 from mayflydb.frontends.ydb.schemes.paths import resolve_path
 from mayflydb.frontends.ydb.schemes.showing import show_table, show_view
+from mayflydb.frontends.ydb.schemes.temporary import TemporaryTables
 from mayflydb.frontends.ydb.serials import SequenceChange, sequence_name
 from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.model.errors import OwnerNotFound
@@ -81,7 +82,8 @@ async def show_create(schemes: Schemes, call: GrpcCall, statement: ast.ShowCreat
         found = {feed.name: await schemes.find(f"{path}/{feed.name}") for feed in entry.body.changefeeds}
         topics = {feed: topic.body for feed, topic in found.items() if isinstance(topic, TopicEntry)}
         # A changefeed that was dropped in this moment shows in neither.
-        return show_table(entry, name, sequences, topics if len(topics) == len(found) else None), name, "Table"
+        shown = topics if len(topics) == len(found) else None
+        return show_table(entry, name, sequences, shown, await schemes.is_temporary(path)), name, "Table"
     if isinstance(entry, ViewEntry) and statement.kind == "VIEW":
         return show_view(entry, name), name, "View"
     if entry is None:
@@ -92,6 +94,10 @@ async def show_create(schemes: Schemes, call: GrpcCall, statement: ast.ShowCreat
 async def _create_table(
     schemes: Schemes, call: GrpcCall, statement: ast.CreateTable, prefix: str | None, lenient: bool
 ) -> tuple[Issue, ...]:
+    if statement.as_query is not None:
+        raise fault("Creating table with data is not supported.", statement.at)
+    if statement.temporary:
+        raise unsupported("CREATE TEMPORARY TABLE in a scheme query", statement.at)
     path = resolve_path(call.database, prefix, statement.table)
     with refuse_invalid(CREATE_STATUS):
         spec = table_spec(statement)
@@ -101,6 +107,21 @@ async def _create_table(
             return ()
         is_new = await schemes.create_unless_exists(path, spec, call.now, call.user)
     return () if is_new or statement.if_not_exists else (path_conflict_notice(path),)
+
+
+async def create_temporary(
+    temporary: TemporaryTables, call: GrpcCall, statement: ast.CreateTable, prefix: str | None
+) -> None:
+    """Execute CREATE TEMPORARY TABLE. Faults: the refusal of the definition."""
+    path = resolve_path(call.database, prefix, statement.table)
+    if statement.or_replace:
+        raise unsupported("CREATE OR REPLACE TEMPORARY TABLE", statement.at)
+    with refuse_invalid(CREATE_STATUS):
+        spec = table_spec(statement)
+    if statement.if_not_exists and await temporary.find(path) is not None:
+        return
+    with wrap_faults("CREATE TABLE"):
+        await temporary.create(path, spec, call.now, call.user)
 
 
 async def _alter_table(schemes: Schemes, call: GrpcCall, statement: ast.AlterTable, prefix: str | None) -> None:

@@ -39,8 +39,8 @@ SECOND: Final = 1_000_000
 # --- CREATE TABLE ----------------------------------------------------------------------------------------------------
 
 
-def table_spec(statement: ast.CreateTable) -> TableSpec:
-    """Return the spec in CREATE TABLE. Faults: an invalid or unsupported phrase."""
+def table_spec(statement: ast.CreateTable, of_query: Sequence[ColumnSpec] = ()) -> TableSpec:
+    """Return the spec in CREATE TABLE. `of_query`: the columns of CREATE TABLE AS. Faults: an invalid or unsupported phrase."""
     _check_kind(statement)
     if statement.primary_key is None:
         raise fault("Primary key is required for ydb tables.", statement.at)
@@ -50,7 +50,7 @@ def table_spec(statement: ast.CreateTable) -> TableSpec:
     if statement.partition_by:
         physical["PARTITION_BY"] = list(statement.partition_by)
     return TableSpec(
-        columns=tuple(_column(each) for each in statement.columns),
+        columns=tuple(of_query) or tuple(_column(each) for each in statement.columns),
         key=statement.primary_key,
         indexes=tuple(_index(each) for each in statement.indexes),
         ttl=None if isinstance(ttl, KeepTtl) else ttl,
@@ -64,10 +64,6 @@ def table_spec(statement: ast.CreateTable) -> TableSpec:
 def _check_kind(statement: ast.CreateTable) -> None:
     if statement.kind != "TABLE":
         raise unsupported(f"CREATE {statement.kind}", statement.at)
-    if statement.temporary:
-        raise unsupported("CREATE TEMPORARY TABLE", statement.at)
-    if statement.as_query is not None:
-        raise unsupported("CREATE TABLE AS", statement.at)
 
 
 def _column(given: ast.ColumnSpec) -> ColumnSpec:

@@ -38,6 +38,7 @@ def show_table(
     name: str,
     sequences: Mapping[str, Sequence] | None = None,
     topics: Mapping[str, TopicBody] | None = None,
+    temporary: bool = False,
 ) -> str:
     """Return `CREATE TABLE` of a table under a name, `ALTER SEQUENCE` for each sequence that differs from a new one, and what
     adds its changefeeds. `topics`: those of the changefeeds, by name.
@@ -53,9 +54,8 @@ def show_table(
     with_clause = "\nWITH (\n" + ",\n".join(f"    {each}" for each in options) + "\n)" if options else ""
     sequence_changes = (_alter_sequence(view, column, state) for column, state in (sequences or {}).items())
     feeds = "".join(_changefeed(name, feed, (topics or {})[feed.name]) for feed in view.body.changefeeds if topics)
-    return (
-        f"CREATE TABLE {quote(name)} (\n{body}\n){partition_clause}{with_clause};\n{''.join(sequence_changes)}{feeds}"
-    )
+    create = "CREATE TEMPORARY TABLE" if temporary else "CREATE TABLE"
+    return f"{create} {quote(name)} (\n{body}\n){partition_clause}{with_clause};\n{''.join(sequence_changes)}{feeds}"
 
 
 def _changefeed(table: str, feed: Changefeed, topic: TopicBody) -> str:

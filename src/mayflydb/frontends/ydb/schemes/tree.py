@@ -130,11 +130,22 @@ def rename_tables(catalog: CatalogTransaction, moves: Sequence[TableMove], now: 
     return tuple(replaced)
 
 
-def publish_copies(catalog: CatalogTransaction, copies: Sequence[tuple[int, str, str]], now: Instant) -> Steps[None]:
-    """Give hidden nodes their paths, all or none. `copies`: (node, database, name) each. Faults as in `create_entry`."""
+def publish_copies(
+    catalog: CatalogTransaction, copies: Sequence[tuple[int, str, str]], now: Instant, replace: bool = False
+) -> Steps[None]:
+    """Give hidden nodes their paths, all or none. `copies`: (node, database, name) each. Faults as in `create_entry`.
+
+    `replace`: tables that have these paths are dropped.
+    """
     database_nodes, nodes = yield from _read_databases(catalog, [database for _, database, _ in copies], now)
     for id, database, name in copies:
-        if (database, name) in nodes:
+        taken = nodes.get((database, name))
+        if taken is not None:
+            if not replace or kind_of(taken) != "table":
+                raise path_conflict(join_path(database, name))
+            yield from drop_entry(catalog, taken)
+        elif any(each.startswith(f"{name}/") for home, each in nodes if home == database):
+            # A directory without a node of its own takes its path as well.
             raise path_conflict(join_path(database, name))
         yield from _ensure_parents(catalog, database_nodes[database], name, now, nodes)
         copy = yield from catalog.load(id)

@@ -9,7 +9,16 @@ from typing import Final
 from bson import DatetimeMS, Int64
 
 from mayflydb.query.mongo import numbers
-from mayflydb.query.mongo.expressions.core import Function, Parser, fixed_arity, is_nullish, ranged_arity
+from mayflydb.query.mongo.expressions.core import (
+    CompileScope,
+    Expression,
+    Function,
+    Parser,
+    apply_function,
+    fixed_arity,
+    is_nullish,
+    ranged_arity,
+)
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.numbers import Number
 from mayflydb.query.mongo.values import INT64_MAX, INT64_MIN, NUMBERS, Value, type_name
@@ -176,6 +185,20 @@ def _bit_not(value: Value) -> Value:
     return numbers.integer_result(~int(value), type(value) is Int64)
 
 
+def _sigmoid(value: Value) -> Value:
+    """1 / (1 + e^-x)."""
+    if is_nullish(value):
+        return None
+    if type(value) not in NUMBERS:
+        raise MqlError(14, f"$sigmoid only supports numeric types, not {type_name(value)}")
+    return numbers.divide(1, numbers.add(1, numbers.exponential(numbers.multiply(-1, value))))
+
+
+def _compile_sigmoid(name: str, spec: Value, scope: CompileScope) -> Expression:
+    """A list is a value, and not a list of arguments."""
+    return apply_function(_sigmoid, [scope.compile(spec)])
+
+
 OPERATORS: Final[Mapping[str, Parser]] = {
     "$add": ranged_arity(0, None, _add),
     "$subtract": fixed_arity(2, _subtract),
@@ -192,6 +215,7 @@ OPERATORS: Final[Mapping[str, Parser]] = {
     "$ln": fixed_arity(1, _logarithm("$ln", numbers.natural_log)),
     "$log10": fixed_arity(1, _logarithm("$log10", numbers.decimal_log)),
     "$log": fixed_arity(2, _log),
+    "$sigmoid": _compile_sigmoid,
     "$pow": fixed_arity(2, _power),
     # Without operands the result is the neutral element: all bits for `$bitAnd`, none for the others.
     "$bitAnd": ranged_arity(0, None, _bitwise_operator("$bitAnd", -1, int.__and__)),

@@ -236,9 +236,9 @@ def _replace_operator(most: int) -> Parser:
 
         def replace(value: Value, find: Value, replacement: Value) -> Value:
             for code, field, each in (
-                (51746, "input", value),
-                (51745, "find", find),
-                (51744, "replacement", replacement),
+                (10503904, "input", value),
+                (10503901, "find", find),
+                (10503902, "replacement", replacement),
             ):
                 if not is_nullish(each) and type(each) is not str:
                     raise MqlError(code, f"{name} requires that '{field}' be a string, found: {format_value(each)}")

@@ -56,6 +56,8 @@ def modify_index(spec: IndexSpec, change: Document, profile: Profile = "both") -
     given = {field: change[field] for field in _CHANGES if change.get(field) is not None}
     if not given:
         raise MqlError(72, "no expireAfterSeconds, hidden, unique, or prepareUnique field")
+    if len(given) > 1 and "prepareUnique" in given and is_truthy(given["prepareUnique"]) != spec.prepare_unique:
+        raise MqlError(72, "prepareUnique cannot be set together with other options of an index")
     reply: Document = {}
     if "expireAfterSeconds" in given:
         spec = _change_ttl(spec, given["expireAfterSeconds"], profile, reply)
@@ -96,6 +98,8 @@ def _parse_boolean(field: str, value: Value) -> bool:
 
 
 def _change_hidden_flag(spec: IndexSpec, hidden: bool, reply: Document) -> IndexSpec:
+    if spec.clustered:
+        raise MqlError(6011800, "Cannot hide the clusteredIndex")
     if spec.is_id:
         raise bad_value("can't hide _id index")
     if hidden != spec.hidden:
@@ -158,6 +162,8 @@ def _get_by_name(name: str, existing: Sequence[IndexSpec]) -> IndexSpec:
 
 
 def _check_droppable(spec: IndexSpec) -> IndexSpec:
+    if spec.clustered:
+        raise MqlError(5979800, "It is illegal to drop the clusteredIndex")
     if spec.is_id:
         raise MqlError(72, "cannot drop _id index")
     return spec

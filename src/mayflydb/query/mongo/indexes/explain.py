@@ -11,6 +11,7 @@ from bson import Int64
 
 from mayflydb.query.mongo.filter import is_operators
 from mayflydb.query.mongo.indexes.planner import Plan
+from mayflydb.query.mongo.indexes.specs import IndexSpec
 from mayflydb.query.mongo.values import Document, Value, format_value, is_number, type_name
 
 SORT_MEMORY: Final = 100 * 1024 * 1024
@@ -116,6 +117,9 @@ def _source_stage(plan: Plan, query: Document) -> Document:
     if plan.kind == "ids" and len(plan.ids) == 1 and list(query) == ["_id"]:
         return {"stage": "IDHACK"}
     inner = _key_stage(plan)
+    if plan.index is not None and plan.index.clustered:
+        # The documents lie in the index itself.
+        return {**inner, "filter": format_query(query)} if query else inner
     return {"stage": "FETCH", "filter": format_query(query), "inputStage": inner}
 
 
@@ -127,6 +131,8 @@ def _key_stage(plan: Plan) -> Document:
         return _index_scan({"_id": 1}, "_id_", {"isUnique": True}, bounds, "forward", 2)
     spec = plan.index
     assert spec is not None
+    if spec.clustered:
+        return _clustered_scan(spec, plan)
     options = {
         "isMultiKey": plan.multikey,
         "isUnique": spec.unique or spec.is_id,
@@ -134,6 +140,17 @@ def _key_stage(plan: Plan) -> Document:
         "isPartial": spec.partial is not None,
     }
     return _index_scan(spec.pattern, spec.name, options, plan.bounds or {}, _scan_direction(plan), spec.v)
+
+
+def _clustered_scan(spec: IndexSpec, plan: Plan) -> Document:
+    return {
+        "stage": "CLUSTERED_IXSCAN",
+        "keyPattern": spec.pattern,
+        "indexName": spec.name,
+        "isUnique": True,
+        "direction": _scan_direction(plan),
+        "indexBounds": plan.bounds or {},
+    }
 
 
 def _index_scan(
@@ -164,7 +181,7 @@ def _add_counts(stage: Document, counts: RunCounts) -> Document:
     """Return a stage and its input stages with the counts of the execution."""
     name = stage["stage"]
     numbers: dict[str, Any] = {"nReturned": counts.returned, "executionTimeMillisEstimate": counts.milliseconds}
-    if name in ("FETCH", "COLLSCAN", "IDHACK"):
+    if name in ("FETCH", "COLLSCAN", "IDHACK", "CLUSTERED_IXSCAN"):
         numbers["docsExamined"] = counts.documents
     if name in ("IXSCAN", "IDHACK"):
         numbers["keysExamined"] = counts.keys

@@ -45,6 +45,7 @@ FIELDS: Final = frozenset(
             "hidden",
             "expireAfterSeconds",
             "partialFilterExpression",
+            "prepareUnique",
         ),
         *("collation", "weights", "default_language", "language_override", "textIndexVersion", "wildcardProjection"),
         *("storageEngine", "ns"),
@@ -67,6 +68,7 @@ class IndexSpec(msgspec.Struct, frozen=True):
 
     `key`: paths, each with 1, -1, "hashed" or "text". `expire_after`: seconds; -1 only for a TTL index on `_ts` of Cosmos DB.
     `partial`, `collation`, `projection`, `weights`, `storage`: documents as the client sent them, None if absent.
+    `clustered`: the index on `_id` by which a clustered collection is ordered.
     """
 
     name: str
@@ -84,6 +86,7 @@ class IndexSpec(msgspec.Struct, frozen=True):
     language_override: str = "language"
     storage: Document | None = None
     v: int = 2
+    clustered: bool = False
 
     @property
     def kind(self) -> Literal["ordered", "hashed", "text", "wildcard"]:
@@ -139,6 +142,7 @@ class IndexSpec(msgspec.Struct, frozen=True):
             ("sparse", self.sparse),
             ("hidden", self.hidden),
             ("prepareUnique", self.prepare_unique),
+            ("clustered", self.clustered),
         ):
             if value:
                 document[name] = True
@@ -177,6 +181,7 @@ class IndexSpec(msgspec.Struct, frozen=True):
             language_override=document.get("language_override", "language"),
             storage=document.get("storageEngine"),
             v=document["v"],
+            clustered=document.get("clustered", False),
         )
 
 
@@ -292,6 +297,7 @@ def _parse_options(document: Document, spec: IndexSpec) -> IndexSpec:
         spec,
         unique=parse_flag(document, "unique"),
         sparse=parse_flag(document, "sparse"),
+        prepare_unique=parse_flag(document, "prepareUnique"),
         hidden=hidden,
         partial=parse_partial_filter(document),
         projection=parse_wildcard_projection(document, spec.kind),

@@ -208,10 +208,8 @@ def compile_out(spec: Value, scope: StageScope) -> Stage:
         return WriteStage(Out(_check_namespace("$out", scope.source.database, spec)), scope)
     require_document(spec, 16990, "$out only supports a string or object argument, but found {}")
     check_fields(spec, ("db", "coll", "timeseries"), "$out")
-    if "timeseries" in spec:
-        raise MqlError(238, "$out: 'timeseries' is not supported")
     database, collection = require_field(spec, "db", "$out"), require_field(spec, "coll", "$out")
-    return WriteStage(Out(_check_namespace("$out", database, collection)), scope)
+    return WriteStage(Out(_check_namespace("$out", database, collection), spec.get("timeseries")), scope)
 
 
 _WHEN_MATCHED: Final = ("replace", "keepExisting", "merge", "fail")

@@ -17,9 +17,13 @@ Batches: TypeAlias = AsyncIterator[list[Document]]
 
 
 class Out(msgspec.Struct, frozen=True):
-    """`$out`: when all documents have arrived, they replace the collection in one step."""
+    """`$out`: when all documents have arrived, they replace the collection in one step.
+
+    `series`: its option `timeseries`, unchecked; None: it is absent.
+    """
 
     target: Namespace
+    series: Value | None = None
 
 
 class Merge(msgspec.Struct, frozen=True):

@@ -1,0 +1,126 @@
+"""convertToCapped and validate: what they change, find and refuse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pymongo import MongoClient
+from pymongo.errors import OperationFailure
+
+from mayflydb.frontends.mongo.commands import validation
+from mayflydb.query.mongo.indexes.keys import keys_of
+
+Client = MongoClient[dict[str, Any]]
+Document = dict[str, Any]
+
+
+@pytest.fixture
+def db(mongo_client: Client) -> Any:
+    mongo_client.drop_database("kept")
+    db = mongo_client.kept
+    db.c.insert_many([{"_id": n, "a": n % 3, "pad": "x" * 100} for n in range(500)])
+    db.c.create_index("a")
+    db.command("create", "v", viewOn="c")
+    db.command("create", "w", timeseries={"timeField": "t"})
+    db.command("create", "clustered", clusteredIndex={"key": {"_id": 1}, "unique": True})
+    return db
+
+
+def code_of(db: Any, command: Document) -> int:
+    """The code of the error; 0 for success."""
+    try:
+        db.command(command)
+    except OperationFailure as refusal:
+        return int(refusal.code or 0)
+    return 0
+
+
+# --- convertToCapped ---------------------------------------------------------------------------------------------------
+
+
+def test_a_collection_becomes_capped(db: Any) -> None:
+    size = db.command("collStats", "c")["size"] // 500
+    db.command("convertToCapped", "c", size=100 * size)
+    # The newest stay, in the order of their inserts, and indexes but that of `_id` go.
+    found = [each["_id"] for each in db.c.find()]
+    assert found == list(range(500 - len(found), 500))
+    assert 98 <= len(found) <= 102
+    assert [each["name"] for each in db.c.list_indexes()] == ["_id_"]
+    assert db.c.options()["capped"] is True
+    db.c.insert_one({"_id": "new", "pad": "x" * 100})
+    assert db.c.find_one({"_id": found[0]}) is None
+    assert db.c.find_one({"_id": "new"}) is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "code"),
+    [
+        ("c", 1, 0),
+        ("c", 1.9, 0),
+        ("c", 0, 72),
+        ("c", -1, 72),
+        ("c", 0.9, 72),
+        ("c", "5", 72),
+        ("c", None, 72),
+        ("c", True, 72),
+        ("c", float("nan"), 72),
+        ("missing", 100, 26),
+        ("v", 100, 166),
+        ("w", 100, 166),
+        ("clustered", 100, 72),
+        (5, 100, 73),
+    ],
+)
+def test_what_becomes_capped(db: Any, name: Any, size: Any, code: int) -> None:
+    assert code_of(db, {"convertToCapped": name, "size": size}) == code
+
+
+# --- validate ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_sound_collection(db: Any) -> None:
+    db.c.insert_one({"_id": "several", "a": [7, 8, 9]})
+    found = db.command("validate", "c", full=True)
+    assert (found["valid"], found["errors"], found["warnings"]) == (True, [], [])
+    assert (found["nrecords"], found["nIndexes"]) == (501, 2)
+    assert found["keysPerIndex"] == {"_id_": 501, "a_1": 503}
+    assert {name: each["valid"] for name, each in found["indexDetails"].items()} == {"_id_": True, "a_1": True}
+
+
+def test_documents_that_the_validator_refuses(db: Any) -> None:
+    db.command("collMod", "c", validator={"a": {"$lt": 2}})
+    found = db.command("validate", "c")
+    assert (found["valid"], found["nNonCompliantDocuments"], len(found["warnings"])) == (True, 166, 1)
+
+
+def test_an_index_with_other_keys_is_found(db: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after damage: the keys that documents should have are others than those that are stored."""
+    for wrong, text in (
+        (lambda spec, document: (), "is no key of its document"),
+        (lambda spec, document: (*keys_of(spec, document), b"another"), "keys"),
+    ):
+        monkeypatch.setattr(validation, "keys_of", wrong)
+        found = db.command("validate", "c")
+        assert found["valid"] is False
+        assert found["indexDetails"]["a_1"]["valid"] is False
+        assert text in found["errors"][0]
+        assert len(found["errors"]) <= validation.MAX_NAMED
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ({"validate": "missing"}, 26),
+        ({"validate": "v"}, 166),
+        ({"validate": "w"}, 0),
+        ({"validate": 5}, 73),
+        ({"validate": "c", "full": True, "background": True}, 72),
+        ({"validate": "c", "metadata": True, "full": True}, 72),
+        ({"validate": "c", "metadata": True}, 0),
+        ({"validate": "c", "repair": True}, 238),
+        ({"validate": "c", "full": []}, 0),
+    ],
+)
+def test_refusals(db: Any, command: Document, code: int) -> None:
+    assert code_of(db, command) == code
