@@ -119,4 +119,4 @@ class FeedWriter:
                 self._records.write(change, origin, Place(partition, first + place))
                 for place, (change, origin) in enumerate(changes, 1)
             ]
-            yield from append(transaction, topic, body.state, partition, messages, producer=producer, group=producer)
+            yield from append(transaction, topic.id, body.state, partition, messages, producer=producer, group=producer)
