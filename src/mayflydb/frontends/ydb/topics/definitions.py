@@ -107,14 +107,15 @@ def _find(consumers: Iterable[Consumer], name: str) -> Consumer:
 def _added(consumers: tuple[Consumer, ...], added: Sequence[Any], version: int) -> tuple[Consumer, ...]:
     if len(consumers) + len(added) > MAX_CONSUMERS:
         raise Invalid(f"consumers count cannot be more than {MAX_CONSUMERS}, provided {len(consumers) + len(added)}")
-    names = {each.name for each in consumers}
+    known = {each.name for each in consumers}
+    new: dict[str, Consumer] = {}
     for each in added:
-        if each.name in names:
-            status: Any = "ALREADY_EXISTS" if any(known.name == each.name for known in consumers) else None
-            raise Invalid(f"Duplicate consumer name {each.name}", status)
-        names.add(each.name)
-        consumers = (*consumers, _consumer(each, version))
-    return consumers
+        if each.name in known:
+            raise Invalid(f"Duplicate consumer name {each.name}", "ALREADY_EXISTS")
+        if each.name in new:
+            raise Invalid(f"Duplicate consumer name {each.name}")
+        new[each.name] = _consumer(each, version)
+    return (*consumers, *new.values())
 
 
 def _consumer(given: Any, version: int) -> Consumer:

@@ -64,7 +64,8 @@ def describe_topic(entry: TopicEntry, facts: Mapping[int, PartitionFacts], locat
     for number in range(body.partitions):
         _describe_partition(result.partitions.add(), number, facts.get(number), located)
     result.retention_period.seconds = body.retention
-    result.supported_codecs.codecs.extend(body.codecs)
+    if body.codecs:
+        result.supported_codecs.codecs.extend(body.codecs)
     result.partition_write_speed_bytes_per_second = body.write_speed
     result.partition_write_burst_bytes = body.write_burst
     result.attributes.update(body.attributes)
@@ -101,7 +102,8 @@ def _describe_consumer(consumer: Consumer, into: Any) -> None:
     into.name = consumer.name
     if consumer.read_from:
         fill_timestamp(into.read_from, consumer.read_from)
-    into.supported_codecs.codecs.extend(consumer.codecs)
+    if consumer.codecs:
+        into.supported_codecs.codecs.extend(consumer.codecs)
     into.attributes.update(consumer.attributes)
 
 

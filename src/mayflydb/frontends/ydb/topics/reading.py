@@ -310,12 +310,10 @@ class ReadSession:
             limits.append(read.consumer.read_from)
         if not (earliest := max(limits)):
             return 0
+        # Read first: a message that is written during the search is neither found by it nor behind a later end.
+        end = (await self._topics.reads.partition(read.entry.node, session.partition)).end
         found = await self._topics.reads.find_written(read.entry.node, session.partition, earliest, now)
-        return (
-            (await self._topics.reads.partition(read.entry.node, session.partition)).end
-            if found is None
-            else found.first
-        )
+        return end if found is None else found.first
 
     def _stopped(self, request: Any) -> None:
         session = self._sessions.get(request.partition_session_id)
