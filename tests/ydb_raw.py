@@ -58,9 +58,7 @@ class Conversation:
     def __init__(self, channel: Any, name: str, method: Any, metadata: Metadata, timeout: float) -> None:
         self._kind = message(method.input_type.full_name)
         self._requests: SimpleQueue[bytes | None] = SimpleQueue()
-        call = channel.stream_stream(
-            f"/{name}", response_deserializer=message(method.output_type.full_name).FromString
-        )
+        call = channel.stream_stream(f"/{name}", response_deserializer=message(method.output_type.full_name).FromString)
         self.answers = call(iter(self._requests.get, None), metadata=metadata, timeout=timeout)
 
     def ask(self, **fields: Any) -> Conversation:
@@ -109,9 +107,9 @@ def connected(endpoint: str, credentials: Any = None) -> Iterator[Raw]:
     """`grpc://127.0.0.1:2136`"""
     address = endpoint.partition("://")[2]
     options = (("grpc.max_receive_message_length", -1),)
-    if credentials is None:
-        made = grpc.insecure_channel(address, options)
-    else:
-        made = grpc.secure_channel(address, credentials, options)
-    with made as channel:
+    with (
+        grpc.insecure_channel(address, options)
+        if credentials is None
+        else grpc.secure_channel(address, credentials, options)
+    ) as channel:
         yield Raw(channel)

@@ -23,7 +23,9 @@ def committed(stream: Any) -> list[tuple[int, int]]:
 
 
 def spread(topic: Topic, partitions: int) -> None:
-    assert topic.call("AlterTopic", alter_partitioning_settings={"set_min_active_partitions": partitions}).status == 400000
+    assert (
+        topic.call("AlterTopic", alter_partitioning_settings={"set_min_active_partitions": partitions}).status == 400000
+    )
 
 
 # --- init ------------------------------------------------------------------------------------------------------------
@@ -111,7 +113,10 @@ def test_what_stands_before_and_after_the_init_request(topic: Topic) -> None:
         ({"commit_offset_request": {}}, "can't commit without offsets"),
         ({"commit_offset_request": {"commit_offsets": [{"partition_session_id": 1}]}}, "can't commit without offsets"),
         ({"partition_session_status_request": {"partition_session_id": 2}}, "no partition session with id 2"),
-        ({"start_partition_session_response": {"partition_session_id": 1}}, "partition session 1 has been started already"),
+        (
+            {"start_partition_session_response": {"partition_session_id": 1}},
+            "partition session 1 has been started already",
+        ),
         ({"stop_partition_session_response": {"partition_session_id": 1}}, "partition session 1 was not asked to stop"),
         ({"stop_partition_session_response": {"partition_session_id": 9}}, "no partition session with id 9"),
     ],
@@ -374,9 +379,7 @@ def test_partitions_are_shared_among_sessions(topic: Topic) -> None:
     assert sorted(stats.count(each) for each in set(stats)) == [2, 2]
     # When a session leaves, the other one has all again.
     second.close()
-    assert {start(first).partition_session.partition_id for _ in range(2)} == {
-        each.partition_id for each in stopped
-    }
+    assert {start(first).partition_session.partition_id for _ in range(2)} == {each.partition_id for each in stopped}
 
 
 def test_a_session_that_names_its_partitions_gets_just_those(topic: Topic) -> None:

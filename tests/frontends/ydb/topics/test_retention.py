@@ -103,8 +103,8 @@ def test_a_session_skips_what_is_older(
         topic.put(str(hour))
         ydb_server.clock.advance(hours=1)
     # Now is three hours after the beginning; the last message is one hour old.
-    (name, seconds), = settings.items()
-    found = {name: {"seconds": seconds + (began if name == "read_from" else 0)}}
+    ((name, seconds),) = settings.items()
+    found: dict[str, Any] = {name: {"seconds": seconds + (began if name == "read_from" else 0)}}
     stream = topic.reader(**found)
     assert start(stream).committed_offset == 0
     topic.put("3")

@@ -15,11 +15,15 @@ BAD_REQUEST, SCHEME_ERROR, UNSUPPORTED, EXISTS, NOT_FOUND = 400010, 400070, 4001
 CREATIONS: list[tuple[dict[str, Any], int, str]] = [
     ({"retention_period": {"seconds": 0}}, BAD_REQUEST, "retention_period must be positive, provided 0 seconds"),
     ({"retention_period": {"seconds": -1}}, BAD_REQUEST, "retention_period must be positive, provided -1 seconds"),
-    ({"retention_period": {"seconds": 1, "nanos": 1}}, BAD_REQUEST, "retention_period must be whole seconds"),
+    ({"retention_period": {"seconds": -1, "nanos": 1}}, BAD_REQUEST, "retention_period must be positive"),
     ({"retention_period": {"seconds": 1 << 31}}, BAD_REQUEST, "retention_period must be at most 2147483647 seconds"),
     ({"retention_storage_mb": 1}, UNSUPPORTED, "retention_storage_mb is not supported"),
     ({"retention_storage_mb": -1}, BAD_REQUEST, "retention_storage_mb can't be negative"),
-    ({"partitioning_settings": {"min_active_partitions": 1001}}, BAD_REQUEST, "partitions count cannot be more than 1000"),
+    (
+        {"partitioning_settings": {"min_active_partitions": 1001}},
+        BAD_REQUEST,
+        "partitions count cannot be more than 1000",
+    ),
     ({"partitioning_settings": {"min_active_partitions": -1}}, BAD_REQUEST, "min_active_partitions can't be negative"),
     (
         {"partitioning_settings": {"min_active_partitions": 3, "max_active_partitions": 2}},
@@ -36,8 +40,16 @@ CREATIONS: list[tuple[dict[str, Any], int, str]] = [
     ),
     ({"supported_codecs": {"codecs": [0]}}, BAD_REQUEST, "Unknown codec with id 0"),
     ({"supported_codecs": {"codecs": [5]}}, BAD_REQUEST, "Unknown codec with id 5"),
-    ({"supported_codecs": {"codecs": range(10000, 10101)}}, BAD_REQUEST, "supported_codecs count cannot be more than 100"),
-    ({"partition_write_speed_bytes_per_second": -1}, BAD_REQUEST, "partition_write_speed_bytes_per_second can't be negative"),
+    (
+        {"supported_codecs": {"codecs": range(10000, 10101)}},
+        BAD_REQUEST,
+        "supported_codecs count cannot be more than 100",
+    ),
+    (
+        {"partition_write_speed_bytes_per_second": -1},
+        BAD_REQUEST,
+        "partition_write_speed_bytes_per_second can't be negative",
+    ),
     ({"partition_write_burst_bytes": -1}, BAD_REQUEST, "partition_write_burst_bytes can't be negative"),
     ({"metering_mode": 3}, BAD_REQUEST, "Unknown metering mode 3"),
     ({"metrics_level": 1}, UNSUPPORTED, "metrics_level is not supported"),
@@ -45,18 +57,21 @@ CREATIONS: list[tuple[dict[str, Any], int, str]] = [
     ({"attributes": {"_abc_id": "1"}}, BAD_REQUEST, "Attribute _abc_id is not supported"),
     ({"consumers": [{"name": ""}]}, BAD_REQUEST, "consumer with empty name is forbidden"),
     ({"consumers": [{"name": "a"}, {"name": "a"}]}, BAD_REQUEST, "Duplicate consumer name a"),
-    ({"consumers": [{"name": str(each)} for each in range(3001)]}, BAD_REQUEST, "consumers count cannot be more than 3000"),
+    (
+        {"consumers": [{"name": str(each)} for each in range(3001)]},
+        BAD_REQUEST,
+        "consumers count cannot be more than 3000",
+    ),
     ({"consumers": [{"name": "a", "important": True}]}, UNSUPPORTED, "An important consumer is not supported"),
-    ({"consumers": [{"name": "a", "availability_period": {"seconds": 1}}]}, UNSUPPORTED, "availability_period of a consumer"),
+    (
+        {"consumers": [{"name": "a", "availability_period": {"seconds": 1}}]},
+        UNSUPPORTED,
+        "availability_period of a consumer",
+    ),
     (
         {"supported_codecs": {"codecs": [1, 2]}, "consumers": [{"name": "a", "supported_codecs": {"codecs": [1]}}]},
         BAD_REQUEST,
         "consumer 'a' does not support the codec gzip of the topic",
-    ),
-    (
-        {"consumers": [{"name": "a", "supported_codecs": {"codecs": [1]}}]},
-        BAD_REQUEST,
-        "consumer 'a' does not support any codec of the topic",
     ),
 ]
 
@@ -66,7 +81,10 @@ def test_new_topics_that_are_refused(raw: Raw, fields: dict[str, Any], status: i
     found = raw.ask(f"{SERVICE}/CreateTopic", path="topics/refused", **fields).operation
     assert (found.status, found.issues[0].message[: len(text)]) == (status, text)
     missing = raw.ask(f"{SERVICE}/DescribeTopic", path="topics/refused").operation
-    assert (missing.status, missing.issues[0].message) == (SCHEME_ERROR, "no path '/local/topics/refused', Marker# PQ15")
+    assert (missing.status, missing.issues[0].message) == (
+        SCHEME_ERROR,
+        "no path '/local/topics/refused', Marker# PQ15",
+    )
 
 
 def test_a_topic_as_it_was_described(raw: Raw) -> None:
@@ -96,12 +114,19 @@ def test_a_topic_as_it_was_described(raw: Raw) -> None:
     for field in settings:
         if field != "partitioning_settings":
             assert getattr(found, field) == getattr(expected, field)
-    assert (found.partitioning_settings.min_active_partitions, found.partitioning_settings.max_active_partitions) == (3, 5)
+    assert (found.partitioning_settings.min_active_partitions, found.partitioning_settings.max_active_partitions) == (
+        3,
+        5,
+    )
     assert [(each.partition_id, each.active, each.HasField("partition_stats")) for each in found.partitions] == [
         (0, True, False), (1, True, False), (2, True, False),
     ]  # fmt: skip
     located = raw.result(
-        f"{SERVICE}/DescribeTopic", "Ydb.Topic.DescribeTopicResult", path=path, include_location=True, include_stats=True
+        f"{SERVICE}/DescribeTopic",
+        "Ydb.Topic.DescribeTopicResult",
+        path=path,
+        include_location=True,
+        include_stats=True,
     )
     assert [each.partition_location.node_id for each in located.partitions] == [1, 1, 1]
     assert located.HasField("topic_stats")
@@ -111,9 +136,7 @@ def test_a_topic_as_it_was_described(raw: Raw) -> None:
         "Ydb.Scheme.V1.SchemeService/ListDirectory", "Ydb.Scheme.ListDirectoryResult", path="/local/topics/deep"
     )
     assert [(each.name, each.type) for each in listed.children] == [("described", 17)]
-    one = raw.result(
-        "Ydb.Scheme.V1.SchemeService/DescribePath", "Ydb.Scheme.DescribePathResult", path=f"/local/{path}"
-    )
+    one = raw.result("Ydb.Scheme.V1.SchemeService/DescribePath", "Ydb.Scheme.DescribePathResult", path=f"/local/{path}")
     assert (one.self.name, one.self.type) == ("described", 17)
 
 
@@ -130,7 +153,11 @@ ALTERATIONS: list[tuple[dict[str, Any], int, str]] = [
         BAD_REQUEST,
         "partitions count can only grow: 2 now, 1 requested",
     ),
-    ({"alter_partitioning_settings": {"set_min_active_partitions": 1001}}, BAD_REQUEST, "partitions count cannot be more"),
+    (
+        {"alter_partitioning_settings": {"set_min_active_partitions": 1001}},
+        BAD_REQUEST,
+        "partitions count cannot be more",
+    ),
     ({"alter_partitioning_settings": {"set_max_active_partitions": 1}}, BAD_REQUEST, "max_active_partitions must be"),
     (
         {"alter_partitioning_settings": {"alter_auto_partitioning_settings": {"set_strategy": 2}}},
@@ -142,16 +169,23 @@ ALTERATIONS: list[tuple[dict[str, Any], int, str]] = [
     ({"add_consumers": [{"name": "c"}]}, EXISTS, "Duplicate consumer name c"),
     ({"drop_consumers": ["none"]}, NOT_FOUND, "no consumer 'none' in the topic"),
     ({"alter_consumers": [{"name": "none"}]}, NOT_FOUND, "no consumer 'none' in the topic"),
-    ({"alter_consumers": [{"name": "c", "set_important": True}]}, UNSUPPORTED, "An important consumer is not supported"),
+    (
+        {"alter_consumers": [{"name": "c", "set_important": True}]},
+        UNSUPPORTED,
+        "An important consumer is not supported",
+    ),
     (
         {"alter_consumers": [{"name": "c", "set_availability_period": {"seconds": 5}}]},
         UNSUPPORTED,
         "availability_period of a consumer is not supported",
     ),
     (
-        {"alter_consumers": [{"name": "c", "set_supported_codecs": {"codecs": [2]}}]},
+        {
+            "set_supported_codecs": {"codecs": [1]},
+            "alter_consumers": [{"name": "c", "set_supported_codecs": {"codecs": [2]}}],
+        },
         BAD_REQUEST,
-        "consumer 'c' does not support any codec of the topic",
+        "consumer 'c' does not support the codec raw of the topic",
     ),
     ({"set_content_based_deduplication": True}, UNSUPPORTED, "content_based_deduplication is not supported"),
 ]

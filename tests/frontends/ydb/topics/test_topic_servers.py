@@ -146,7 +146,9 @@ def test_streams_are_noted_in_the_access_log(tmp_path: Path) -> None:
         stream = topic.writer()
         stream.end()
         assert next(stream.answers, None) is None
-        refused = topic.stream("StreamRead").ask(init_request={"consumer": "x", "topics_read_settings": [{"path": "t"}]})
+        refused = topic.stream("StreamRead").ask(
+            init_request={"consumer": "x", "topics_read_settings": [{"path": "t"}]}
+        )
         refused.refusal()
     lines = log.read_text().splitlines()
     assert any("StreamWrite" in line and "/local/t" in line and "SUCCESS" in line for line in lines)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
 import zlib
 from collections.abc import Iterator
+from datetime import timedelta
 from itertools import count
 from typing import Any
 
@@ -96,13 +96,13 @@ def test_topics_are_described_and_altered(client: Any, path: str) -> None:
     client.alter_topic(
         path,
         set_min_active_partitions=3,
-        set_retention_period=datetime.timedelta(hours=2),
+        set_retention_period=timedelta(hours=2),
         set_supported_codecs=[ydb.TopicCodec.RAW, ydb.TopicCodec.GZIP],
         add_consumers=[ydb.TopicConsumer("d")],
         alter_attributes={"team": "sales"},
     )
     found = client.describe_topic(path, include_stats=True)
-    assert (len(found.partitions), found.retention_period) == (3, datetime.timedelta(hours=2))
+    assert (len(found.partitions), found.retention_period) == (3, timedelta(hours=2))
     assert found.supported_codecs == [ydb.TopicCodec.RAW, ydb.TopicCodec.GZIP]
     assert [each.name for each in found.consumers] == ["c", "d"]
     assert found.attributes == {"team": "sales"}
@@ -123,7 +123,7 @@ def test_streams_of_a_missing_topic_end_for_good(client: Any) -> None:
         reader.receive_message(timeout=10)
 
 
-class FromOne(ydb.TopicReaderEvents.EventHandler):
+class FromOne(ydb.TopicReaderEvents.EventHandler):  # type: ignore[misc]
     def on_partition_get_start_offset(self, event: Any) -> Any:
         return ydb.TopicReaderEvents.OnPartitionGetStartOffsetResponse(1)
 

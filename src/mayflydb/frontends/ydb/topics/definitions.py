@@ -148,11 +148,10 @@ def _altered(before: Consumer, change: Any) -> Consumer:
 def _checked(body: TopicBody) -> TopicBody:
     """Return a body whose parts agree."""
     for consumer in body.consumers:
-        # A consumer with a list reads topics whose messages it can decode, and of a topic without a list any may come.
         missing = [each for each in body.codecs if each not in consumer.codecs]
-        if consumer.codecs and (missing or not body.codecs):
-            what = "any codec" if not body.codecs else f"the codec {codec_name(missing[0])}"
-            raise Invalid(f"consumer '{consumer.name}' does not support {what} of the topic")
+        if consumer.codecs and missing:
+            text = f"consumer '{consumer.name}' does not support the codec {codec_name(missing[0])} of the topic"
+            raise Invalid(text)
     return body
 
 
@@ -199,13 +198,13 @@ def _refuse_strategy(strategy: int) -> None:
 
 def _retention(request: Any, field: str = "retention_period") -> int:
     duration = getattr(request, field)
-    if duration.seconds <= 0:
-        raise Invalid(f"retention_period must be positive, provided {duration.seconds} seconds")
-    if duration.seconds > MAX_RETENTION:
-        raise Invalid(f"retention_period must be at most {MAX_RETENTION} seconds, provided {duration.seconds}")
-    if duration.nanos:
-        raise Invalid("retention_period must be whole seconds")
-    return int(duration.seconds)
+    # Rounded up: nothing leaves a topic earlier than it was told.
+    seconds = int(duration.seconds + (duration.nanos > 0))
+    if seconds <= 0:
+        raise Invalid(f"retention_period must be positive, provided {seconds} seconds")
+    if seconds > MAX_RETENTION:
+        raise Invalid(f"retention_period must be at most {MAX_RETENTION} seconds, provided {seconds}")
+    return seconds
 
 
 def _refuse_storage(megabytes: int) -> None:
