@@ -41,7 +41,7 @@ class PartitionSession:
 
     def pack(self, batches: list[Batch], budget: int) -> bytes:
         """Return the content of a ReadResponse with the messages from `offset` on that it can take, and note the next offset.
-        `budget`: bytes after which no further message is added. What is left over is to be read again, as it may expire until then.
+        `budget`: bytes after which no further message is added. What is left over is to be read again: it may expire until then.
         """
         packed: list[bytes] = []
         count = size = 0

@@ -59,7 +59,7 @@ class TopicStatements(PermissionStatements):
             return self.settings_list(), ()
         if self.accept("RESET"):
             return (), self.parse_in_parentheses(self.name)
-        self.fail(*others, "RESET", "SET")
+        return self.fail(*others, "RESET", "SET")
 
     def drop_topic(self, at: At) -> DropTopic:
         """Parse the rest of `DROP TOPIC`."""
