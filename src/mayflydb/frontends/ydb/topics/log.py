@@ -88,6 +88,16 @@ def _place(partition: int, offset: int) -> bytes:
     return partition.to_bytes(4, "big") + offset.to_bytes(8, "big")
 
 
+def identity_of(partition: int, first: int) -> tuple[bytes, bytes]:
+    """Return partition and key of the record that begins with an offset."""
+    return partition.to_bytes(8, "big"), first.to_bytes(8, "big")
+
+
+def place_of(partition: bytes, key: bytes) -> tuple[int, int]:
+    """Return the partition and the first offset of a record."""
+    return int.from_bytes(partition, "big"), int.from_bytes(key, "big")
+
+
 def _partition_key(partition: int) -> bytes:
     return b"p" + partition.to_bytes(4, "big")
 
@@ -122,7 +132,7 @@ def append(
         batch = Batch(partition, first, transaction.now, tuple(chunk), codec, producer, group, meta or {}, size)
         place = (Entry(FIRST_ORDERED, _place(partition, batch.end - 1)),)
         draft = Draft(encode(batch), indexed=partial(_entries, place))
-        yield from space.run(Command(Mode.CREATE, partition.to_bytes(8, "big"), first.to_bytes(8, "big"), draft))
+        yield from space.run(Command(Mode.CREATE, *identity_of(partition, first), draft))
         first, size = batch.end, size + len(draft.value)
     after = encode(PartitionState(first, size, transaction.now))
     yield from _put(transaction, state, _partition_key(partition), after)
