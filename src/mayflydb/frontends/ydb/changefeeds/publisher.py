@@ -118,4 +118,4 @@ class FeedWriter:
                 self._records.write(change, origin, RecordPlace(partition, first + place))
                 for place, (change, origin) in enumerate(changes, 1)
             ]
-            yield from append(transaction, topic, body.state, partition, messages, producer=producer, group=producer)
+            yield from append(transaction, topic.id, body.state, partition, messages, producer=producer, group=producer)
