@@ -24,7 +24,7 @@ async def find_transaction(services: Services, call: GrpcCall, session: str, id:
     if transaction.snapshot is None:
         # A stream of messages lasts longer than the instant of its call.
         present = msgspec.structs.replace(call, now=await services.engine.now())
-        begun = await services.environment.snapshot(present, transaction.mode == "serializable_read_write")
+        begun = await services.environment.snapshot(present, transaction.mode, writes=True)
         # A query of the transaction, or its end, may have come in between.
         if is_begun(transaction) or owner.transactions.get(id) is not transaction:
             begun.close()
