@@ -67,6 +67,10 @@ def fill(client: MongoClient[dict[str, Any]]) -> None:
     otps.update_one({"_id": "own"}, {"$set": {"more": "x" * 5000}})
     otps.create_index("_ts", expireAfterSeconds=3600)
     otps.drop_index("gone_1")
+    readings = shop.create_collection(
+        "readings", timeseries={"timeField": "at", "metaField": "m"}, expireAfterSeconds=300 * 24 * 3600
+    )
+    readings.insert_many([{"_id": 1, "at": NOW, "m": n % 2, "n": n} for n in range(5)])
     shop.create_collection("seen", viewOn="otps", pipeline=[{"$match": {"n": {"$gt": 3}}}])
     client.admin.command("createUser", "ann", pwd="secret of ann", roles=[{"role": "read", "db": "shop"}])
 
@@ -79,6 +83,8 @@ def shape(server: RunningServer, client: MongoClient[dict[str, Any]]) -> dict[st
         "documents": list(shop.otps.find().sort("n")),
         "indexes": shop.otps.index_information(),
         "collections": sorted(map(str, shop.list_collections())),
+        "readings": list(shop.readings.find({"_id": 1}).sort("n")),
+        "buckets": shop.command("collStats", "readings")["timeseries"]["bucketCount"],
         "seen": [each["_id"] for each in shop.seen.find()],
         "by tags": sorted(each["n"] for each in shop.otps.find({"tags": "b"}).hint("tags_1")),
         "by both": [each["n"] for each in shop.otps.find({"n": {"$gt": 1}}).hint("both")],

@@ -112,6 +112,8 @@ def check_tailable(body: Document, collection: Collection | None) -> bool:
     natural = [order.get("$natural", 0) for order in (body.get("sort") or {}, _natural_hint(body)) if order]
     if any(direction != 1 for direction in natural):
         raise bad_value("cannot use tailable option with a sort other than {$natural: 1}")
+    if collection is not None and collection.series is not None:
+        raise MqlError(168, f"tailable cursor requested on the time-series collection {collection.namespace}")
     if collection is not None and not collection.capped:
         text = f"error processing query: ns={collection.namespace}: tailable cursor requested on non capped collection"
         raise bad_value(text)

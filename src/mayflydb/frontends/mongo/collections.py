@@ -292,7 +292,10 @@ class Collections:
         check_database(database)
         check_collection(database, name)
         if name.startswith(BUCKETS_PREFIX):
-            raise MqlError(73, f"Invalid namespace {database}.{name}: measurements are stored without bucket documents")
+            series = await self.find(database, name.removeprefix(BUCKETS_PREFIX))
+            if series is not None and series.series is not None:
+                text = "measurements are stored without bucket documents"
+                raise MqlError(73, f"Invalid namespace {database}.{name}: {text}")
         while True:
             version = self._version
             node = await self._engine.node(SPACE, database, name)

@@ -14,7 +14,7 @@ from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.documents import binary_uuid, to_milliseconds
 from mayflydb.frontends.mongo.services import Services
-from mayflydb.frontends.mongo.time_series.statistics import with_buckets
+from mayflydb.frontends.mongo.time_series.statistics import count_buckets, with_buckets
 from mayflydb.query.mongo.faults import MqlError, type_mismatch
 from mayflydb.query.mongo.stages.source import Batches
 from mayflydb.query.mongo.values import Document, Value, type_name
@@ -32,7 +32,9 @@ async def _build_coll_stats(services: Services, call: Call, spec: Value) -> list
     collection = await services.collections.get(call.database, call.body[call.name])
     found: Document = {"ns": collection.namespace, "host": "mayfly", "localTime": DatetimeMS(to_milliseconds(call.now))}
     if "count" in spec:
-        found["count"] = await count_visible(services, call, collection)
+        # That of a time series is the number of its buckets.
+        count = count_visible if collection.series is None else count_buckets
+        found["count"] = await count(services, call, collection)
     if "storageStats" in spec:
         found["storageStats"] = await storage_stats(services, call, collection)
     for part in spec:

@@ -108,6 +108,12 @@ CREATED: list[tuple[Document, Document, int, str]] = [
     ({"timeField": "t", "granularity": "hours", "bucketMaxSpanSeconds": 2592000}, {}, 0, ""),
     ({"timeField": "t", "metaField": None, "granularity": None, "bucketMaxSpanSeconds": None}, {}, 0, ""),
     ({"timeField": "_id"}, {}, 0, ""),
+    ({"timeField": "", "metaField": "$m"}, {}, 0, ""),
+    ({"timeField": "t", "bucketMaxSpanSeconds": Decimal128("3.5"), "bucketRoundingSeconds": 4}, {}, 0, ""),
+    ({"timeField": "t", "bucketMaxSpanSeconds": Decimal128("0.5"), "bucketRoundingSeconds": 0.5}, {}, 2, ""),
+    (FIELDS, {"expireAfterSeconds": Decimal128("NaN")}, 72, ""),
+    (FIELDS, {"expireAfterSeconds": Decimal128("Infinity")}, 72, "must be within an acceptable range"),
+    (FIELDS, {"expireAfterSeconds": Decimal128("-Infinity")}, 72, "cannot be less than 0"),
 ]
 
 
@@ -165,6 +171,7 @@ def test_creating_it_again_with_other_options_is_refused(db: Database[Document],
 def test_the_options_of_a_dropped_one_do_not_stay(db: Database[Document], series: Collection[Document]) -> None:
     series.insert_one({"t": at(0)})
     assert said(db.command("drop", "w")) == {"nIndexesWas": 1, "ns": series.full_name, "ok": 1}
+    assert db["system.buckets.w"].count_documents({}) == 0
     db.w.insert_one({"x": 1})
     assert db.w.options() == {}
 
@@ -334,6 +341,7 @@ INDEXES: list[tuple[Document, Document, int, str]] = [
         85,
         "partialFilterExpression and collation arguments are incompatible",
     ),
+    ({"$**": 1}, {}, 7246201, ""),
     ({"v": "hashed"}, {}, 67, ""),
     ({"t": "hashed"}, {}, 67, ""),
     ({"t": 1}, {"expireAfterSeconds": 5}, 72, "require a partialFilterExpression on the metaField"),
@@ -390,7 +398,7 @@ def test_statistics_count_buckets(db: Database[Document], series: Collection[Doc
     assert "count" not in stats
     assert "avgObjSize" not in stats
     (line,) = series.aggregate([{"$collStats": {"count": {}, "storageStats": {}}}])
-    assert (line["count"], line["storageStats"]["timeseries"]["bucketCount"]) == (631, 203)
+    assert (line["count"], line["storageStats"]["timeseries"]["bucketCount"]) == (203, 203)
     assert db.command("dbStats")["objects"] == 203
     series.delete_many({"m": 0, "t": {"$lt": at(3600 * 100)}})
     assert db.command("collStats", "w")["timeseries"]["bucketCount"] == 103
@@ -398,12 +406,14 @@ def test_statistics_count_buckets(db: Database[Document], series: Collection[Doc
 
 REFUSED: list[tuple[Document, int]] = [
     ({"find": "system.buckets.w"}, 73),
+    ({"find": "w", "tailable": True}, 168),
+    ({"collMod": "w", "expireAfterSeconds": None}, 14),
     ({"insert": "system.buckets.w", "documents": [{"x": 1}]}, 73),
     ({"drop": "system.buckets.w"}, 73),
     ({"aggregate": "w", "pipeline": [{"$changeStream": {}}], "cursor": {}}, 166),
     ({"collMod": "w", "validator": {"x": 1}}, 72),
     ({"renameCollection": "{db}.w", "to": "{db}.other"}, 166),
-    ({"renameCollection": "{db}.c", "to": "{db}.w", "dropTarget": True}, 166),
+    ({"renameCollection": "{db}.c", "to": "{db}.w", "dropTarget": True}, 48),
     ({"create": "system.buckets.w"}, 73),
     ({"aggregate": "c", "pipeline": [{"$merge": "w"}], "cursor": {}}, 166),
     (

@@ -216,8 +216,10 @@ async def rename_collection(services: Services, call: Call) -> Document:
     if collection.view_on is not None or collection.series is not None:
         raise MqlError(166, f"cannot rename view: {collection.namespace}")
     old = await collections.find(*target) if arguments.flag(call.body, "dropTarget", call.name) else None
-    if old is not None and (old.view_on is not None or old.series is not None):
+    if old is not None and old.view_on is not None:
         raise MqlError(166, f"cannot rename to an existing view: {old.namespace}")
+    if old is not None and old.series is not None:
+        raise MqlError(48, f"cannot rename to an existing time-series collection: {old.namespace}")
     try:
         check_profile(services.contracts.of(*target), collection.node.body.get("profile"), collection.namespace)
     except ProfileChanged as error:

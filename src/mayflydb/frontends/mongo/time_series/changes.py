@@ -35,12 +35,12 @@ async def modify_series(services: Services, call: Call, collection: Collection) 
         if name in call.body:
             raise MqlError(72, f"collMod cannot set '{name}' on the time-series collection {collection.namespace}")
     dry_run = arguments.flag(call.body, "dryRun", call.name)
-    given = {name: call.body[name] for name in CHANGED if call.body.get(name) is not None}
+    given = {name: call.body[name] for name in CHANGED if name in call.body}
 
     def change(options: Document) -> Document:
         if "expireAfterSeconds" in given:
             options = change_expire_after(options, given["expireAfterSeconds"], call.now)
-        return change_buckets(options, given["timeseries"]) if "timeseries" in given else options
+        return options if given.get("timeseries") is None else change_buckets(options, given["timeseries"])
 
     change(collection.options)  # Refused before an index is changed.
     answer: Document = {}

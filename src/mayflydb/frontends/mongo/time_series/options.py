@@ -73,13 +73,17 @@ def parse_expire_after(value: Value, command: str, now: Instant) -> Int64:
 
 
 def parse_series(given: Value, where: str, namespace: str) -> Document:
-    """The document `timeseries` with its defaults. `where`: its place in the command, for messages."""
+    """The document `timeseries` with its defaults. `where`: its place in the command, for messages.
+
+    `$out` does not compare the names of the two fields, as the server.
+    """
     if type(given) is not dict:
         raise type_mismatch(where, type_name(given), "object")
     check_members(given, FIELDS, where)
     parsed: Document = {"timeField": _parse_name(given, "timeField", where, namespace)}
     if given.get("metaField") is not None:
         parsed["metaField"] = _parse_name(given, "metaField", where, namespace)
+    if "metaField" in parsed and not where.startswith("$out"):
         if parsed["metaField"] == "_id":
             raise MqlError(72, "'metaField' cannot be \"_id\"")
         if parsed["metaField"] == parsed["timeField"]:
@@ -132,7 +136,7 @@ def parse_granularity(given: Document, where: str) -> str | None:
 
 
 def parse_span(given: Document, field: str, where: str) -> int | None:
-    """The seconds of a bucket; None: they are absent. Raise MqlError 14, 2."""
+    """The seconds of a bucket; None: they are absent. Doubles are cut, decimals rounded half to even. Raise MqlError 14, 2."""
     value = given.get(field)
     if value is None:
         return None

@@ -87,6 +87,8 @@ def check_index(series: Series, spec: IndexSpec) -> None:
     """Raise MqlError 72 and 67 for an index that no time series can have."""
     if spec.unique or spec.prepare_unique:
         raise MqlError(72, "Unique indexes are not supported on time-series collections")
+    if any(path == "$**" for path, _ in spec.key):
+        raise MqlError(7246201, "Wildcard indexes over all fields are not supported on time-series collections")
     if spec.kind == "text":
         raise MqlError(72, "Text indexes are not supported on time-series collections")
     on_measurements = [

@@ -194,8 +194,8 @@ def define_series(definition: Definition, options: Document, contract: Contract)
     internal = Index(first, (), "ready", spec={"document": pack_document(_BUCKETS.to_document()), INTERNAL: True})
     indexes, slot = [internal], first + 1
     given = options["timeseries"]
-    if "metaField" in given:
-        meta, time = given["metaField"], given["timeField"]
+    meta, time = given.get("metaField"), given["timeField"]
+    if meta and time and meta != time and "$" not in (meta[0], time[0]):  # Other names cannot be those of indexes.
         spec = IndexSpec(f"{meta}_1_{time}_1", ((meta, 1), (time, 1)))
         indexes.append(Index(first + 2, (), "ready", spec={"document": pack_document(spec.to_document())}))
     body = {**definition.body, BODY: {"slot": slot, "index": first}}
