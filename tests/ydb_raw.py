@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from queue import SimpleQueue
 from typing import Any
 
 import grpc
@@ -35,6 +36,11 @@ class Raw:
         call = self.channel.unary_stream(f"/{name}", response_deserializer=kind.FromString)
         return call(request, metadata=metadata, timeout=timeout)
 
+    def converse(self, name: str, metadata: Metadata = (), timeout: float = 20) -> Conversation:
+        """A stream in both directions."""
+        owner, _, method_name = name.partition("/")
+        return Conversation(self.channel, name, service(owner).methods_by_name[method_name], metadata, timeout)
+
     def result(self, name: str, result: str, **fields: Any) -> Any:
         """Call a method and return the message in its successful operation."""
         operation = self.ask(name, **fields).operation
@@ -44,6 +50,50 @@ class Raw:
         assert operation.result.type_url.endswith(result)
         found.ParseFromString(operation.result.value)
         return found
+
+
+class Conversation:
+    """Requests are sent one by one, as `ask(read_request={"bytes_size": 1})`; answers are received in their order."""
+
+    def __init__(self, channel: Any, name: str, method: Any, metadata: Metadata, timeout: float) -> None:
+        self._kind = message(method.input_type.full_name)
+        self._requests: SimpleQueue[bytes | None] = SimpleQueue()
+        call = channel.stream_stream(f"/{name}", response_deserializer=message(method.output_type.full_name).FromString)
+        self.answers = call(iter(self._requests.get, None), metadata=metadata, timeout=timeout)
+
+    def ask(self, **fields: Any) -> Conversation:
+        self.send(self._kind(**fields).SerializeToString())
+        return self
+
+    def send(self, request: bytes) -> None:
+        self._requests.put(request)
+
+    def receive(self) -> Any:
+        """The next answer, whatever it is."""
+        return next(self.answers)
+
+    def get(self, name: str) -> Any:
+        """The next answer, which has to be of this kind."""
+        answer = self.receive()
+        assert answer.status == 400000, answer
+        assert answer.WhichOneof("server_message") == name, answer
+        return getattr(answer, name)
+
+    def refusal(self) -> tuple[int, str, int]:
+        """The next answer as a refusal, the last of its stream: status, text, code of the issue."""
+        answer = self.receive()
+        assert answer.WhichOneof("server_message") is None
+        assert next(self.answers, None) is None
+        return answer.status, answer.issues[0].message, answer.issues[0].issue_code
+
+    def end(self) -> None:
+        """The client sends no more."""
+        self._requests.put(None)
+
+    def close(self) -> None:
+        """The client leaves."""
+        self.answers.cancel()
+        self._requests.put(None)
 
 
 def _request(name: str, fields: dict[str, Any]) -> tuple[Any, bytes]:
@@ -56,6 +106,10 @@ def _request(name: str, fields: dict[str, Any]) -> tuple[Any, bytes]:
 def connected(endpoint: str, credentials: Any = None) -> Iterator[Raw]:
     """`grpc://127.0.0.1:2136`"""
     address = endpoint.partition("://")[2]
-    made = grpc.insecure_channel(address) if credentials is None else grpc.secure_channel(address, credentials)
-    with made as channel:
+    options = (("grpc.max_receive_message_length", -1),)
+    with (
+        grpc.insecure_channel(address, options)
+        if credentials is None
+        else grpc.secure_channel(address, credentials, options)
+    ) as channel:
         yield Raw(channel)

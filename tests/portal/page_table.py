@@ -63,6 +63,7 @@ PAGES: Final = {
     f"{YDB_ROUTE}/drop": f"{YDB}/drop",
     f"{YDB_ROUTE}/indexes": f"{YDB}/indexes",
     f"{YDB_ROUTE}/lifecycle": f"{YDB}/lifecycle",
+    f"{YDB_ROUTE}/topic": "/_explorer/ydb/local/deep/topic-of-things/topic",
 }
 """By route."""
 
@@ -115,3 +116,6 @@ def fill(shop: DatabaseProxy, server: RunningServer, **options: Any) -> None:
             f" WITH (TTL = Interval('PT1H') ON {COLUMN} AS SECONDS)"
         )
         pool.execute_with_retries("UPSERT INTO carts (id) VALUES ('an-id')")
+        pool.execute_with_retries("CREATE TOPIC IF NOT EXISTS `deep/topic-of-things` (CONSUMER c)")
+        with driver.topic_client.writer("deep/topic-of-things") as writer:
+            writer.write_with_ack(LONG)

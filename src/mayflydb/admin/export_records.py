@@ -61,6 +61,7 @@ class RecordExport:
     async def page(self, wanted: ExportPage) -> dict[str, Any]:
         """Read a page. It may have fewer records than the limit, or none, and still not be the last."""
         target = await self._targets.resolve_container(wanted.target)
+        target.front_end.check_lifecycle(target.node)
         limit = wanted.checked_limit()
         read = {"cosmos": self._read_items, "mongo": self._read_documents, "ydb": self._read_rows}
         records, after = await read[target.front_end.space](target, limit, wanted.after, wanted.parse_as_of())

@@ -45,6 +45,7 @@ class HoldControl:
         container = await self._targets.resolve_container(wanted.target)
         if not container.front_end.is_listed(container.database, container.node):
             raise BadRequest(f"{wanted.target} has no records of its own", hint="hold what it reads")
+        container.front_end.check_lifecycle(container.node)
         now = await self._engine.now()
         hold = LegalHold(
             0,

@@ -75,6 +75,7 @@ class RecordImport:
 
     async def _write(self, wanted: ImportRecords | ImportFile, records: AsyncIterator[Incoming]) -> dict[str, Any]:
         target = await self._targets.resolve_container(wanted.target)
+        target.front_end.check_lifecycle(target.node)
         prepare = {"cosmos": self._prepare_items, "mongo": self._prepare_documents, "ydb": self._prepare_rows}
         write = await prepare[target.front_end.space](target, wanted.mode)
         done = Imported()

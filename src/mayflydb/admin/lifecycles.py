@@ -46,6 +46,7 @@ class Lifecycles:
     async def set(self, wanted: lifecycle_requests.SetLifecycle) -> dict[str, Any]:
         """Change the settings that are given, of one container. Its TTL settings and its etag stay."""
         container = await self._targets.resolve_container(wanted.target)
+        container.front_end.check_lifecycle(container.node)
         given = {name: value for name, value in wanted.settings().items() if value is not UNSET}
         if wanted.cascade is not UNSET:
             given["cascade"] = await self._open_cascades(container, wanted.cascade)
@@ -69,6 +70,7 @@ class Lifecycles:
         found = []
         for each in wanted:
             child = await self._targets.resolve_container(each.to)
+            child.front_end.check_lifecycle(child.node)
             space = child.front_end.space
             if space != container.front_end.space:
                 raise BadRequest(f"{each.to} belongs to another protocol than {container.target}")

@@ -143,7 +143,10 @@ class Preview(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def _table_change(self) -> Change:
         seconds = self.expire_after_seconds
         if self.default_ttl is not msgspec.UNSET or seconds is msgspec.UNSET:
-            raise BadRequest("a table takes expire_after_seconds, and column", hint="expire_after_seconds null: off")
+            raise BadRequest(
+                "a table takes expire_after_seconds, and column",
+                hint="expire_after_seconds null: off; a topic takes expire_after_seconds alone",
+            )
         # YDB's protocol has both numbers as uint32.
         if seconds is not None and not 0 <= seconds < 1 << 32:
             raise BadRequest(f"{seconds} is no expire_after_seconds", hint=f"null, or 0 to {(1 << 32) - 1}")

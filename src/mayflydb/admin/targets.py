@@ -53,6 +53,9 @@ class Targets(Protocol):
     def is_listed(self, database: str, container: Node | None = None) -> bool:
         """Return whether a database, or a container in it, holds users' records and is listed."""
 
+    def check_lifecycle(self, container: Node) -> None:
+        """Raise Unsupported if a container takes no lifecycle settings, holds, imports and exports."""
+
     def ttl_settings(self, database: str, container: Node) -> dict[str, Any]:
         """Return `default_ttl` and the front end's other TTL settings, such as `indexes`."""
 

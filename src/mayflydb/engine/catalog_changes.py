@@ -11,7 +11,7 @@ from mayflydb.engine.reads import Steps
 from mayflydb.model.errors import Held
 from mayflydb.model.hints import Hint
 from mayflydb.model.instant import Instant
-from mayflydb.store.interface import Change, ChildRows, DropRow, FindRow, LoadRow, NewId, PutRow, ask
+from mayflydb.store.interface import Allocate, Change, ChildRows, DropRow, FindRow, LoadRow, NewId, PutRow, ask
 
 
 class CatalogTransaction:
@@ -42,6 +42,11 @@ class CatalogTransaction:
         node = Node(id, parent, name, definition)
         self.put(node)
         return node
+
+    def next_number(self, id: int) -> Steps[int]:
+        """Return a number that no write of a node got before: later ones get greater numbers."""
+        number, _ = yield from ask(Allocate(id, seq=False))
+        return number
 
     def put(self, node: Node) -> None:
         """Replace a node by its id. Changes apply in order, so a name is released before another node takes it."""

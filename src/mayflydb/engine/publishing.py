@@ -19,7 +19,7 @@ Steps = Generator[Read[Any], Any, None]
 
 
 class Publisher(Protocol):
-    """What a front end does with the changes of its records."""
+    """The work of a front end with the changes of its records."""
 
     def publish(self, transaction: WriteTransaction, node: Node, changes: Sequence[RecordChange]) -> Steps:
         """Write of the changes of one container, in their order. It never refuses a change."""

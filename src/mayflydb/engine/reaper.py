@@ -25,7 +25,6 @@ from mayflydb.engine.lifecycle.shredding import Shredding
 from mayflydb.engine.locks import Locks
 from mayflydb.engine.monitor import Monitor
 from mayflydb.engine.ordered_histories import ChangeNotifier
-from mayflydb.engine.publishing import Publications
 from mayflydb.engine.runs import DEFAULT_PASS_SETTINGS, PassSettings
 from mayflydb.engine.surveyor import Surveyor
 from mayflydb.engine.sweeper import Sweeper
@@ -104,15 +103,14 @@ class Reaper:
         self._surveyor = Surveyor(store, nodes, time, monitor, self.locks, self._agenda, self._forget)
         self.roll_ups = RollUps(store, nodes, self.locks)
         self.roll_ups.changed = self.invalidate
-        self.publications = Publications()
         self.guard = Guard(store, nodes, time, guard)
         self.guard.changed = self.invalidate
         self._sweeper = Sweeper(
             store, nodes, self._agenda, self._surveyor, limits, billing, monitor, pass_settings,
-            self.locks, self.version_cache, self.notifier, self.guard, self.roll_ups, self.publications,
-            lambda: time.latest,
+            self.locks, self.version_cache, self.notifier, self.guard, self.roll_ups, lambda: time.latest,
         )  # fmt: skip
         self._sweeper.notice = self.notice
+        self.publications = self._sweeper.publications
         self.events = ExpiryEvents(store, time, retention.events)
         self.erasure_log = ErasureLog(store, time, nodes, self.notifier)
         self.shredding = Shredding(store, time, nodes, self.erasure_log)

@@ -72,7 +72,6 @@ class Sweeper:
         notifier: ChangeNotifier,
         guard: Guard,
         roll_ups: RollUps,
-        publications: Publications,
         latest: Callable[[], Instant],
     ) -> None:
         """`latest`: returns the latest instant that a client may have read."""
@@ -102,10 +101,10 @@ class Sweeper:
         self.references: dict[str, Callable[[], References]] = {}
         """The references between records of each front end, by space."""
 
+        self.publications = Publications()
         self._children: Counter[int] = Counter()
         self._latest = latest
         self._roll_ups = roll_ups
-        self._publications = publications
         self.notice: Callable[[int, Upcoming, Schedule | None], None] = lambda container, ahead, own: None
         """Called with the deadline of each record that a sweep has written."""
         self._last: SweepResult | None = None
@@ -288,7 +287,7 @@ class Sweeper:
         with ExitStack() as stack:
             spared = {id: stack.enter_context(self._locks.purge(id)) for id in containers_below(self._nodes, container)}
             known = {id: frozenset(locked) for id, locked in spared.items() if locked is not None}
-            yield Surroundings(self.references, known, self._latest(), self._roll_ups, self._publications)
+            yield Surroundings(self.references, known, self._latest(), self._roll_ups, self.publications)
 
     def _note_wait(self, container: int, waits: bool) -> None:
         if waits and container not in self.waiting:

@@ -88,6 +88,12 @@ class WriteTransaction:
                 self.publishes = True
         return space
 
+    def find(self, container: int) -> Generator[Read[Any], Any, Workspace | None]:
+        """Return the workspace of a container as `on` does; None if the container is gone."""
+        if container not in self._spaces and (yield LoadRow(container)) is None:
+            return None
+        return (yield from self.on(container))
+
     def number(self, orderer: int) -> Generator[Read[Any], Any, int]:
         """Return the number of this transaction among all that a node orders; later ones have greater numbers."""
         stamp = yield from next_stamp(orderer, self._stamps)

@@ -241,6 +241,8 @@ def build_branch(container: ContainerTarget) -> Branch:
             (("Documents", f"{base}/documents"), ("Query", f"{base}/query"), ("Indexes", f"{base}/indexes"), lifecycle),
             f"{base}/indexes",
         )
+    if space == "ydb" and node.body.get("kind") == "topic":
+        return Branch(node.name, base, f"{base}/topic", (("Topic", f"{base}/topic"),), f"{base}/topic")
     if space == "ydb":
         return Branch(
             node.name,

@@ -14,6 +14,7 @@ from mayflydb.cli.ydb.faults import Misuse
 COMMANDS: Final = {
     "scheme": ("mayflydb.cli.ydb.scheme", "scheme"),
     "table": ("mayflydb.cli.ydb.table", "table"),
+    "topic": ("mayflydb.cli.ydb.topic", "topic"),
     "sql": ("mayflydb.cli.ydb.query", "sql"),
     "yql": ("mayflydb.cli.ydb.query", "yql"),
     "operation": ("mayflydb.cli.ydb.operation", "operation"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from queue import Empty, SimpleQueue
+from threading import Thread
 from typing import Any, Final
 
 import click
@@ -93,6 +95,19 @@ class Client:
                 yield part
 
     @contextmanager
+    def converse(self, method: str) -> Iterator[Conversation]:
+        """Open a stream in both directions for a `with` block. Leaving it ends the stream."""
+        call, kind = self._build_call(method, None, {}, self._channel.stream_stream)
+        requests: SimpleQueue[Any] = SimpleQueue()
+        answers = call(iter(requests.get, None), metadata=self._metadata(method))
+        try:
+            with self._translate_errors():
+                yield Conversation(type(kind), requests, answers, self._check)
+        finally:
+            answers.cancel()
+            requests.put(None)
+
+    @contextmanager
     def table_session(self) -> Iterator[str]:
         """Create a session of the table service for a `with` block; the target is its id."""
         id = self.call("Ydb.Table.V1.TableService/CreateSession").session_id
@@ -172,6 +187,52 @@ class Client:
             raise Misuse(f"The operation goes on: {operation.id}")
         name = operation.result.type_url.rpartition("/")[2]
         return message(name).FromString(operation.result.value) if name else None
+
+
+class Conversation:
+    """A stream in both directions."""
+
+    def __init__(
+        self, kind: Any, requests: SimpleQueue[Any], answers: Iterator[Any], check: Callable[[Any], None]
+    ) -> None:
+        """`kind`: the class of the requests. `check`: raises ServerRefusal for an answer that is one."""
+        self._kind = kind
+        self._requests = requests
+        self._answers = answers
+        self._check = check
+        self._arrived: SimpleQueue[Any] | None = None
+
+    def ask(self, **fields: Any) -> None:
+        """Send a request."""
+        self._requests.put(self._kind(**fields))
+
+    def receive(self, seconds: float | None = None) -> Any:
+        """Return the next answer; None if the stream has ended, or none has come in these seconds."""
+        direct = seconds is None and self._arrived is None
+        found = next(self._answers, None) if direct else self._receive_in_time(seconds)
+        if isinstance(found, Exception):
+            raise found
+        if found is not None:
+            self._check(found)
+        return found
+
+    def _receive_in_time(self, seconds: float | None) -> Any:
+        if self._arrived is None:
+            # gRPC does not wait for a limited time, so a thread waits.
+            self._arrived = SimpleQueue()
+            Thread(target=self._move, args=(self._arrived,), daemon=True).start()
+        try:
+            return self._arrived.get(timeout=seconds)
+        except Empty:
+            return None
+
+    def _move(self, into: SimpleQueue[Any]) -> None:
+        try:
+            for each in self._answers:
+                into.put(each)
+            into.put(None)
+        except Exception as error:  # noqa: BLE001 -- the reader of the queue raises it.
+            into.put(error)
 
 
 def _serialize(request: Any) -> bytes:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from mayflydb.cli.ydb import describing
+from mayflydb.cli.ydb import describing, topics
 from mayflydb.cli.ydb.boxes import DEFAULT_LINE_WIDTH, print_text, render_box, render_columns, terminal_width
 from mayflydb.cli.ydb.client import Client, proto_json
 from mayflydb.cli.ydb.context import client_context
@@ -80,6 +80,8 @@ def _drop(client: Client, path: str, type: int) -> None:
         with client.table_session() as id:
             text = f"DROP VIEW {describing.quote_path(path)}"
             client.call("Ydb.Table.V1.TableService/ExecuteSchemeQuery", session_id=id, yql_text=text)
+    elif type == topics.TOPIC:
+        client.call(f"{topics.SERVICE}/DropTopic", path=path)
     else:
         raise Misuse(f"{path} is a {describing.type_name(type)}, which cannot be removed")
 
@@ -105,6 +107,11 @@ def describe(
     context = client_context(ctx)
     client, absolute = context.client, context.path(path)
     entry = client.call(f"{SERVICE}/DescribePath", path=absolute).self
+    if entry.type == topics.TOPIC:
+        topic = client.call(f"{topics.SERVICE}/DescribeTopic", path=absolute, include_stats=stats)
+        text = describing.entry_text(entry, permissions) + topics.topic_text(topic)
+        click.echo(proto_json(topic)) if form != "pretty" else print_text(text)
+        return
     if entry.type in TABLE_TYPES:
         described = describe_table(client, absolute, partition_boundaries, stats or partition_stats, partition_stats)
         if form != "pretty":

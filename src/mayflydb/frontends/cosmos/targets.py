@@ -65,6 +65,9 @@ class CosmosTargets:
         """Return True: all containers hold records of clients."""
         return True
 
+    def check_lifecycle(self, container: Node) -> None:
+        """Do nothing: all containers take lifecycle settings."""
+
     def drop_event(self, node: Node) -> bytes:
         """Return nothing: a change feed ends with its container."""
         return b""

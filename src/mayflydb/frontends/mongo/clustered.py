@@ -108,7 +108,7 @@ def slot_in(definition: Definition) -> int | None:
     return found
 
 
-def define_clustered(definition: Definition, options: Document, contract: Contract) -> Definition:
+def define_with_order(definition: Definition, options: Document, contract: Contract) -> Definition:
     """Return the definition of a new, empty collection as a clustered one, with its index, its slot and its rule."""
     spec = spec_of(options)
     assert spec is not None

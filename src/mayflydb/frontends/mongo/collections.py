@@ -27,7 +27,7 @@ from mayflydb.frontends.mongo.catalog_rows import (
     ts_index_of,
     unpack_document,
 )
-from mayflydb.frontends.mongo.clustered import date_of, define_clustered, slot_in, spec_of
+from mayflydb.frontends.mongo.clustered import date_of, define_with_order, slot_in, spec_of
 from mayflydb.frontends.mongo.contracts import Contract, Contracts
 from mayflydb.frontends.mongo.documents import may_have_ttl, ttl_override
 from mayflydb.frontends.mongo.streams import notes
@@ -350,7 +350,7 @@ class Collections:
         if "timeseries" in options:
             definition = define_series(definition, options, self._contracts.of(database, name))
         elif "clusteredIndex" in options:
-            definition = define_clustered(definition, options, self._contracts.of(database, name))
+            definition = define_with_order(definition, options, self._contracts.of(database, name))
         note = notes.encode_expanded_event("create", {"idIndex": ID_INDEX, **options})
         while True:
             parent = await self._ensure_database(database, now)

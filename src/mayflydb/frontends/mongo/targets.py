@@ -61,6 +61,9 @@ class MongoTargets:
             return False
         return container is None or "options" not in container.body or not _ttl_reports().is_view(container)
 
+    def check_lifecycle(self, container: Node) -> None:
+        """Do nothing: all containers take lifecycle settings."""
+
     def drop_event(self, node: Node) -> bytes:
         """The note that ends a history when the admin API drops the container, for change streams."""
         from mayflydb.frontends.mongo.streams import notes

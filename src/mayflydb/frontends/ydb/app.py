@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from random import Random  # noqa: TID251 - the type; what draws comes in from outside
 from typing import Any, Final
@@ -18,11 +18,13 @@ from mayflydb.engine.slow_log import SlowLog
 from mayflydb.frontends.ydb.accounts import DEFAULT_USER
 from mayflydb.frontends.ydb.calls import GrpcCall, ServedPort, address_of
 from mayflydb.frontends.ydb.commands.table import COMMANDS
+from mayflydb.frontends.ydb.conversations import Requests
 from mayflydb.frontends.ydb.errors import ANSWERED, LoginRequired, describe_error, internal_error
 from mayflydb.frontends.ydb.methods import Method
 from mayflydb.frontends.ydb.options import Options
 from mayflydb.frontends.ydb.schemes.paths import join_path
-from mayflydb.frontends.ydb.services import Services, Streaming, Unary
+from mayflydb.frontends.ydb.services import Handler, Services
+from mayflydb.frontends.ydb.topics.faults import NodeStopping
 from mayflydb.model.errors import drop_frames
 from mayflydb.model.instant import Instant
 from mayflydb.query.yql.faults import Status, fault
@@ -56,11 +58,17 @@ class CallMetadata(msgspec.Struct):
     user: str | None = None
 
 
+class _Named(msgspec.Struct, frozen=True):
+    """What the log tells of a stream: the path that it is about."""
+
+    path: str
+
+
 class YdbApp:
     """Answers calls. One per server."""
 
     def __init__(
-        self, engine: Engine, options: Options, chance: Random, handlers: Mapping[str, Unary | Streaming] = COMMANDS
+        self, engine: Engine, options: Options, chance: Random, handlers: Mapping[str, Handler] = COMMANDS
     ) -> None:
         """Build the services. `chance`: an unguessable source of ids."""
         self.services = Services(engine, options, chance)
@@ -75,6 +83,7 @@ class YdbApp:
         """Close all sessions and tell their clients that the node shuts down."""
         self.stopping = True
         self.services.sessions.close_all("node_shutdown")
+        self.services.topics.stop()
 
     async def close(self) -> None:
         """Stop all background work."""
@@ -148,6 +157,33 @@ class YdbApp:
             if call is not None and call.row_counts and slow_log.is_slow(began):
                 note_slow(slow_log, began, method.name, call)
 
+    async def converse(self, method: Method, requests: Requests, metadata: CallMetadata) -> AsyncGenerator[bytes, None]:
+        """Yield the messages that answer the requests of a stream. Errors as in `answer`, and NodeStopping."""
+        call, status = None, "SUCCESS"
+        began = self.services.engine.slow_log.stopwatch()
+        try:
+            call = await self._begin_call(method, metadata, 0)
+            handler: Any = _get_handler(method)
+            async with aclosing(handler(self.services, call, requests)) as messages:
+                async for each in messages:
+                    yield each
+        except ANSWERED as error:
+            drop_frames(error)
+            status, issues = describe_error(error)
+            yield method.refuse(status, issues)
+        except LoginRequired:
+            status = "UNAUTHORIZED"
+            raise
+        except NodeStopping:
+            status = "UNAVAILABLE"
+            raise
+        except Exception:
+            log.exception("a stream was broken off: %s", method.name)
+            status, issues = internal_error()
+            yield method.refuse(status, issues)
+        finally:
+            self._count(method, status, began, metadata, call, _Named(requests.target))
+
     def _count(
         self, method: Method, status: str, began: int, metadata: CallMetadata, call: GrpcCall | None, request: Any
     ) -> None:
@@ -173,6 +209,9 @@ class YdbApp:
             request = method.request.FromString(data)
         except DecodeError:
             raise fault("The request cannot be read.", status="BAD_REQUEST") from None
+        return await self._begin_call(method, metadata, len(data)), request
+
+    async def _begin_call(self, method: Method, metadata: CallMetadata, size: int) -> GrpcCall:
         # Read once: token, TTL and CurrentUtcTimestamp() of one call see the same instant.
         now = await self.services.engine.now()
         user = metadata.user
@@ -187,8 +226,8 @@ class YdbApp:
             metadata.trace,
             metadata.remaining,
             metadata.served_port,
-            len(data),
-        ), request
+            size,
+        )
 
     def _resolve_database(self, method: Method, named: str) -> str:
         databases = self.services.options.databases
@@ -234,7 +273,7 @@ def _check_size(answer: bytes) -> bytes:
     return answer
 
 
-def _get_handler(method: Method) -> Unary | Streaming:
+def _get_handler(method: Method) -> Handler:
     if method.handler is None:
         raise fault(f"{method.name.replace('/', '.')} is not supported", status="UNSUPPORTED")
     return method.handler

@@ -9,7 +9,7 @@ import msgspec
 
 from mayflydb.frontends.ydb import wire
 from mayflydb.frontends.ydb.descriptors import message, service
-from mayflydb.frontends.ydb.services import Streaming, Unary
+from mayflydb.frontends.ydb.services import Handler
 from mayflydb.query.yql.faults import Issue
 
 RefusalBuilder: TypeAlias = Callable[[str, Sequence[Issue]], bytes]
@@ -47,14 +47,19 @@ class Method(msgspec.Struct, frozen=True):
     streams_requests: bool
     streams_responses: bool
     has_parameters: bool
-    handler: Unary | Streaming | None = None
+    handler: Handler | None = None
 
     @property
     def name(self) -> str:
         return f"{self.service}/{self.method}"
 
+    @property
+    def converses(self) -> bool:
+        """True if the handler takes a stream of requests."""
+        return self.streams_requests and self.handler is not None
 
-def all_methods(handlers: Mapping[str, Unary | Streaming]) -> Iterator[Method]:
+
+def all_methods(handlers: Mapping[str, Handler]) -> Iterator[Method]:
     """Yield all methods of the services. KeyError if a handler's method does not exist."""
     unclaimed = dict(handlers)
     for name in SERVICES:

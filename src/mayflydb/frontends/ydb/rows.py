@@ -58,7 +58,7 @@ Values = list[Value]
 
 
 class WriteNote(msgspec.Struct, frozen=True, array_like=True):
-    """What a changefeed tells of a write beside the row. `replaced`: by REPLACE. `columns`: the numbers of the given ones."""
+    """The facts that a changefeed tells of a write beside the row. `replaced`: by REPLACE. `columns`: those that were given."""
 
     replaced: bool
     columns: tuple[int, ...]

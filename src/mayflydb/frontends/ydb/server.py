@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import aclosing
 from typing import Any, Final
 
 import grpc
@@ -10,9 +11,11 @@ import grpc.aio
 
 from mayflydb.frontends.ydb.app import MAX_MESSAGE_BYTES, CallMetadata, YdbApp
 from mayflydb.frontends.ydb.calls import ServedPort
+from mayflydb.frontends.ydb.conversations import StreamRequests
 from mayflydb.frontends.ydb.errors import LoginRequired
 from mayflydb.frontends.ydb.intake import TOO_MANY_BYTES, CallEnded, Charge, Intake
 from mayflydb.frontends.ydb.methods import SERVICES, Method, all_methods
+from mayflydb.frontends.ydb.topics.faults import NodeStopping
 from mayflydb.sockets.in_flight import BytesInFlight
 
 GRPC_OPTIONS: Final = (
@@ -119,6 +122,8 @@ class GrpcServer:
     def _rpc_handler(self, method: Method) -> Any:
         # All take a stream of requests, also where clients send one: gRPC would collect a single request before the handler is
         # called, and judge nothing.
+        if method.converses:
+            return grpc.stream_stream_rpc_method_handler(self._conversation_handler(method))
         if method.streams_requests or method.streams_responses:
             return grpc.stream_stream_rpc_method_handler(self._stream_handler(method))
         return grpc.stream_unary_rpc_method_handler(self._unary_handler(method))
@@ -154,7 +159,7 @@ class GrpcServer:
     def _stream_handler(self, method: Method) -> Callable[[Any, Any], Any]:
         """Return the handler of a method whose answer is a stream.
 
-        No method with a stream of requests is supported: the first request gets the refusal, and is the only one that is read.
+        Of a stream of requests without a handler the first one gets the refusal, and is the only one that is read.
         """
         app, intake = self._app, self._intake
 
@@ -176,6 +181,34 @@ class GrpcServer:
             except CallEnded:
                 return
             finally:
+                charge.set(0)
+                intake.leave()
+
+        return handle
+
+    def _conversation_handler(self, method: Method) -> Callable[[Any, Any], Any]:
+        """Return the handler of a method whose requests and answers are streams."""
+        app, intake = self._app, self._intake
+
+        async def handle(_: Any, context: Any) -> AsyncIterator[bytes]:
+            await intake.enter(context)
+            charge, requests = Charge(self._in_flight), None
+            try:
+                metadata = self._metadata_of(context)
+                await app.admit(method, metadata)
+                requests = StreamRequests(context, self._in_flight, method.request)
+                async with aclosing(app.converse(method, requests, metadata)) as messages:
+                    async for each in messages:
+                        if not charge.take_answer(len(each)):
+                            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, TOO_MANY_BYTES)
+                        yield each
+            except LoginRequired as denied:
+                await context.abort(grpc.StatusCode.UNAUTHENTICATED, str(denied))
+            except NodeStopping:
+                await context.abort(grpc.StatusCode.UNAVAILABLE, "The node is shutting down")
+            finally:
+                if requests is not None:
+                    await requests.close()
                 charge.set(0)
                 intake.leave()
 

@@ -9,12 +9,14 @@ from typing import Any, TypeAlias
 from mayflydb.engine.engine import Engine
 from mayflydb.frontends.ydb.accounts import Accounts
 from mayflydb.frontends.ydb.calls import GrpcCall
+from mayflydb.frontends.ydb.conversations import Requests
 from mayflydb.frontends.ydb.environment import Environment
 from mayflydb.frontends.ydb.executor import Executor
 from mayflydb.frontends.ydb.operations import Operations
 from mayflydb.frontends.ydb.options import Options
 from mayflydb.frontends.ydb.schemes.catalog import Schemes
 from mayflydb.frontends.ydb.sessions import Sessions
+from mayflydb.frontends.ydb.topics.service import Topics
 
 
 class Services:
@@ -31,6 +33,7 @@ class Services:
         self.environment = Environment(engine, self.schemes, chance)
         self.executor = Executor(self.environment, self.accounts, options.max_session_transactions)
         self.operations = Operations(chance)
+        self.topics = Topics(engine, self.schemes, chance)
 
     async def resume(self) -> None:
         """Resume the work that an earlier process left unfinished."""
@@ -38,6 +41,7 @@ class Services:
 
     async def close(self) -> None:
         """Stop all background work."""
+        await self.topics.close()
         await self.operations.close()
         await self.schemes.close()
 
@@ -47,3 +51,9 @@ Unary: TypeAlias = Callable[[Services, GrpcCall, Any], Awaitable[bytes]]
 
 Streaming: TypeAlias = Callable[[Services, GrpcCall, Any], AsyncIterator[bytes]]
 """Takes a parsed request and yields the messages of its stream."""
+
+Conversing: TypeAlias = Callable[[Services, GrpcCall, Requests], AsyncIterator[bytes]]
+"""Takes the requests of a stream as they arrive, and yields the messages that answer them."""
+
+Handler: TypeAlias = Unary | Streaming | Conversing
+"""Which of them a method has follows from its streams."""

@@ -55,7 +55,7 @@ class StoredColumn(msgspec.Struct, frozen=True, omit_defaults=True):
     sequence: Sequence | None = None
 
 
-class Scan(msgspec.Struct, frozen=True, omit_defaults=True):
+class InitialScan(msgspec.Struct, frozen=True, omit_defaults=True):
     """An initial scan that is under way: the rows with an lsn up to `lsn` are told of, as they were at the instant `at`.
 
     `number`: the number of the transaction that began it, for virtual timestamps.
@@ -77,7 +77,7 @@ class Changefeed(msgspec.Struct, frozen=True, omit_defaults=True):
     user_sids: bool = False
     aws_region: str = ""
     attributes: dict[str, str] = {}
-    scan: Scan | None = None
+    scan: InitialScan | None = None
 
 
 class TableBody(msgspec.Struct, frozen=True, omit_defaults=True):

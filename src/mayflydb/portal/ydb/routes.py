@@ -21,6 +21,7 @@ from mayflydb.portal.ydb.editing import RowPages
 from mayflydb.portal.ydb.indexes import TableIndexes
 from mayflydb.portal.ydb.querying import YqlRunner, place_of
 from mayflydb.portal.ydb.rows import RowsPage
+from mayflydb.portal.ydb.topic import TopicPage, is_topic
 
 BASE = "/_explorer/ydb/{path:path}"
 
@@ -28,6 +29,7 @@ BASE = "/_explorer/ydb/{path:path}"
 def ydb_routes(admin: Admin, shell: Shell, ydb: Ydb | None) -> Iterator[Route]:
     """Yield the routes below `/_explorer/ydb`."""
     rows, one, queries = RowsPage(admin, shell, ydb), RowPages(admin, shell, ydb), QueryPage(shell)
+    topic = TopicPage(admin, shell)
     creating, indexes, lifecycle = CreatePage(shell, one.caller), TableIndexes(shell, one), LifecyclePage(admin, shell)
 
     async def show_query(visit: Visit) -> Response:
@@ -46,6 +48,9 @@ def ydb_routes(admin: Admin, shell: Shell, ydb: Ydb | None) -> Iterator[Route]:
     def visit(answer: PageHandler) -> Endpoint:
         async def answer_page(request: Request) -> Response:
             target = await admin.targets.resolve_container(f"ydb:/{quote(request.path_params['path'])}")
+            if is_topic(target.node) and answer not in (topic.show, topic.show_json):
+                # An address that was made for tables, as of a list of what expires.
+                return await topic.show(Visit(request, target, target.database))
             return await answer(Visit(request, target, target.database))
 
         return answer_page
@@ -59,6 +64,7 @@ def ydb_routes(admin: Admin, shell: Shell, ydb: Ydb | None) -> Iterator[Route]:
     yield from page("row", one.show, one.show_json, one.save)
     yield from page("indexes", indexes.show, indexes.show_json, indexes.submit)
     yield from page("lifecycle", lifecycle.show, lifecycle.show_json, lifecycle.submit)
+    yield from page("topic", topic.show, topic.show_json)
     yield from page("new", one.show_new, one.show_new, one.save_new)
     yield Route(f"{BASE}/delete", visit(one.delete_picked), methods=["POST"])
     yield from page("upload", one.show_upload, one.show_upload, one.upload)

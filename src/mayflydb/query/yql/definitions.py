@@ -220,6 +220,52 @@ class DropView(Syntax, frozen=True):
     if_exists: bool = False
 
 
+class ConsumerClause(Syntax, frozen=True):
+    """`CONSUMER name WITH (settings)`"""
+
+    name: str
+    settings: tuple[Setting, ...] = ()
+
+
+class CreateTopic(Syntax, frozen=True):
+    name: str
+    consumers: tuple[ConsumerClause, ...] = ()
+    settings: tuple[Setting, ...] = ()
+    if_not_exists: bool = False
+
+
+class AddConsumer(Syntax, frozen=True):
+    consumer: ConsumerClause
+
+
+class AlterConsumer(Syntax, frozen=True):
+    """`ALTER CONSUMER name SET (settings)` or `RESET (names)`."""
+
+    name: str
+    settings: tuple[Setting, ...] = ()
+    reset: tuple[str, ...] = ()
+
+
+class DropConsumer(Syntax, frozen=True):
+    name: str
+
+
+TopicAction: TypeAlias = AddConsumer | AlterConsumer | DropConsumer | SetSettings | ResetSettings
+
+
+class AlterTopic(Syntax, frozen=True):
+    name: str
+    actions: tuple[TopicAction, ...]
+
+
+class DropTopic(Syntax, frozen=True):
+    name: str
+    if_exists: bool = False
+
+
+TopicStatement: TypeAlias = CreateTopic | AlterTopic | DropTopic
+
+
 class ShowCreate(Syntax, frozen=True):
     kind: Literal["TABLE", "VIEW"]
     name: str
@@ -249,5 +295,17 @@ class Grant(Syntax, frozen=True):
     grant_option: bool = False
 
 
-Definition: TypeAlias = CreateTable | AlterTable | DropTable | AlterSequence | CreateView | DropView | UserSpec | Grant
+Definition: TypeAlias = (
+    CreateTable
+    | AlterTable
+    | DropTable
+    | AlterSequence
+    | CreateView
+    | DropView
+    | CreateTopic
+    | AlterTopic
+    | DropTopic
+    | UserSpec
+    | Grant
+)
 """The statements that change the scheme, not rows."""

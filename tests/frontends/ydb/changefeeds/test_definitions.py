@@ -97,7 +97,7 @@ def test_the_statement_that_shows(do: Any) -> None:
 def test_a_table_takes_its_feeds_along(do: Any, raw: Raw) -> None:
     do(f"ALTER TABLE t ADD CHANGEFEED f WITH ({FEED})")
     assert refused(do, "ALTER TABLE t RENAME TO u") == ("PreconditionFailed", "Cannot move table with cdc streams")
-    copied = {"source_path": "/local/t", "destination_path": "/local/copy"}
+    copied: Any = {"source_path": "/local/t", "destination_path": "/local/copy"}
     raw.ask(f"{SERVICE}/CopyTable", session_id=session_of(raw), **copied)
     assert described(raw, "/local/copy") == []
     do("DROP TABLE copy")

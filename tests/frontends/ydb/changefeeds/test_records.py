@@ -12,7 +12,7 @@ import pytest
 
 from mayflydb.engine.catalog import Node
 from mayflydb.frontends.ydb.changefeeds.columns import dynamo_writer, json_writer
-from mayflydb.frontends.ydb.changefeeds.records import TTL_USER, Origin, Place, RecordWriter, RowChange
+from mayflydb.frontends.ydb.changefeeds.records import TTL_USER, ChangeOrigin, RecordPlace, RecordWriter, RowChange
 from mayflydb.frontends.ydb.rows import RowLayout
 from mayflydb.frontends.ydb.schemes.definitions import TtlPolicy, new_table
 from mayflydb.frontends.ydb.schemes.specs import ColumnSpec, TableSpec
@@ -35,7 +35,7 @@ CHANGED = RowChange("update", [1, 10, "a"], [1, 11, "a"], (0, 1))
 REPLACED = RowChange("reset", [1, 10, "a"], [1, 12, None], (0, 1))
 ERASED = RowChange("erase", [1, 10, "a"], None)
 SCANNED = RowChange("update", None, [1, 10, "a"], scanned=True)
-AT = Origin(1_500_000_123_456, 9, "")
+AT = ChangeOrigin(1_500_000_123_456, 9, "")
 
 OLD, TEN = {"v": 10, "s": "a"}, {"v": 10, "s": None}
 
@@ -66,11 +66,11 @@ JSON_ROWS: list[tuple[str, RowChange, dict[str, Any]]] = [
 
 
 def written(
-    mode: str, kind: str, change: RowChange, origin: Origin = AT, **settings: Any
+    mode: str, kind: str, change: RowChange, origin: ChangeOrigin = AT, **settings: Any
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """(body, metadata) of a change's message."""
     feed = Changefeed("f", mode, kind, 5, **settings)  # type: ignore[arg-type]
-    message = RecordWriter(LAYOUT, feed).write(change, origin, Place(2, 4))
+    message = RecordWriter(LAYOUT, feed).write(change, origin, RecordPlace(2, 4))
     return json.loads(message.data), {name: json.loads(value) for name, value in message.metadata}
 
 
@@ -89,7 +89,7 @@ def test_json(mode: str, change: RowChange, expected: dict[str, Any]) -> None:
     ],
 )
 def test_json_with_times_and_users(change: RowChange, user: str, virtual: bool, expected: dict[str, Any]) -> None:
-    origin = Origin(AT.now, AT.number, user)
+    origin = ChangeOrigin(AT.now, AT.number, user)
     body, _ = written("KEYS_ONLY", "JSON", change, origin, virtual_timestamps=virtual)
     assert body == {"key": [1], change.kind: {}, **expected}
 
@@ -112,7 +112,7 @@ WHOLE = {"id": 1, **OLD}
     ],
 )
 def test_debezium(mode: str, change: RowChange, user: str, expected: dict[str, Any]) -> None:
-    body, metadata = written(mode, "DEBEZIUM_JSON", change, Origin(AT.now, 9, user))
+    body, metadata = written(mode, "DEBEZIUM_JSON", change, ChangeOrigin(AT.now, 9, user))
     assert (body, metadata) == ({"payload": expected}, {"__key": {"payload": {"id": 1}}})
 
 
@@ -138,7 +138,7 @@ SERVICE = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
 def test_dynamodb(
     mode: str, change: RowChange, user: str, event: str, images: dict[str, Any], identity: dict[str, str] | None
 ) -> None:
-    body, _ = written(mode, "DYNAMODB_STREAMS_JSON", change, Origin(AT.now, 9, user), aws_region="eu-1")
+    body, _ = written(mode, "DYNAMODB_STREAMS_JSON", change, ChangeOrigin(AT.now, 9, user), aws_region="eu-1")
     assert body.pop("userIdentity", None) == identity
     assert body == {
         "awsRegion": "eu-1",

@@ -22,7 +22,7 @@ REMOVED_AT_ONCE: Final = 256
 """Documents that one transaction removes."""
 
 
-async def convert_to_capped(services: Services, call: Call) -> Document:
+async def convert_to_cap(services: Services, call: Call) -> Document:
     """Make a collection capped: its indexes but that of `_id` go, and its oldest documents that are beyond the size.
 
     The cap is set first. So a process that ends in between leaves a capped collection, which the next insert trims.
@@ -65,5 +65,5 @@ def _trim(collection: Collection) -> Body[bool]:
 
 
 HANDLERS = {
-    "convertToCapped": CommandEntry(convert_to_capped, "schema", help="makes a collection capped"),
+    "convertToCapped": CommandEntry(convert_to_cap, "schema", help="makes a collection capped"),
 }

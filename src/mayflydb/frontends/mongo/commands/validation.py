@@ -44,7 +44,7 @@ UNSUPPORTED: Final = ("repair", "fixMultikey", "collHash", "hashPrefixes", "unha
 
 
 class Findings:
-    """What a validation has found so far."""
+    """The findings of a validation so far."""
 
     def __init__(self) -> None:
         self.documents = self.invalid = self.deviating = 0

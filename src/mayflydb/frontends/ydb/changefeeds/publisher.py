@@ -9,15 +9,14 @@ from mayflydb.engine.catalog import Node
 from mayflydb.engine.commands import RecordChange
 from mayflydb.engine.reads import Steps
 from mayflydb.engine.transactions import WriteTransaction
-from mayflydb.frontends.ydb.changefeeds.records import TTL_USER, Origin, Place, RecordWriter, RowChange
+from mayflydb.frontends.ydb.changefeeds.records import TTL_USER, ChangeOrigin, RecordPlace, RecordWriter, RowChange
 from mayflydb.frontends.ydb.changefeeds.scan_state import read_scanned
 from mayflydb.frontends.ydb.rows import RowLayout, decode_note
 from mayflydb.frontends.ydb.schemes.views import table_view
-from mayflydb.frontends.ydb.tables import Changefeed, Scan
+from mayflydb.frontends.ydb.tables import Changefeed, InitialScan
 from mayflydb.frontends.ydb.topics.bodies import topic_body
 from mayflydb.frontends.ydb.topics.log import append, read_partition
 from mayflydb.model.record import Kind, Record
-from mayflydb.store.interface import LoadRow, ask
 
 MAX_TABLES: Final = 1000
 """Tables whose writers are kept. All of them go at once."""
@@ -73,32 +72,32 @@ class FeedWriter:
         self, transaction: WriteTransaction, changes: Sequence[RecordChange], rows: Sequence[RowChange]
     ) -> Steps[None]:
         """Write changes of rows, after the rows themselves where an initial scan has not come to them."""
-        row = yield from ask(LoadRow(self.feed.topic))
+        log = yield from transaction.find(self.feed.topic)
         # The topic of a changefeed that another node drops in this moment.
-        if row is None:
+        if log is None:
             return
-        topic = (yield from transaction.on(self.feed.topic)).node
+        topic = log.node
         # All transactions of the database take their numbers from one row.
         numbered = self.feed.virtual_timestamps or self.feed.format != "JSON"
         number = (yield from transaction.number(self._layout.view.node.parent)) if numbered else 0
         scan = self.feed.scan
         scanned = 0 if scan is None else (yield from read_scanned(transaction, topic))
-        found: list[tuple[RowChange, Origin]] = []
+        found: list[tuple[RowChange, ChangeOrigin]] = []
         for change, each in zip(changes, rows, strict=True):
             before = change.before
             if scan is not None and before is not None and before.lsn <= scan.lsn and before.seq > scanned:
-                found.append(self._scanned(before, scan))
-            found.append((each, Origin(transaction.now, number, self._user(transaction, change))))
+                found.append(self._tell_of_row(before, scan))
+            found.append((each, ChangeOrigin(transaction.now, number, self._user(transaction, change))))
         yield from self._append(transaction, topic, found)
 
     def write_scanned(self, transaction: WriteTransaction, topic: Node, records: Sequence[Record]) -> Steps[None]:
         """Write rows that the initial scan has found."""
         assert self.feed.scan is not None
-        yield from self._append(transaction, topic, [self._scanned(each, self.feed.scan) for each in records])
+        yield from self._append(transaction, topic, [self._tell_of_row(each, self.feed.scan) for each in records])
 
-    def _scanned(self, record: Record, scan: Scan) -> tuple[RowChange, Origin]:
+    def _tell_of_row(self, record: Record, scan: InitialScan) -> tuple[RowChange, ChangeOrigin]:
         row = self._layout.decode(record.value)
-        return RowChange("update", None, row, (), scanned=True), Origin(scan.at, scan.number, "")
+        return RowChange("update", None, row, (), scanned=True), ChangeOrigin(scan.at, scan.number, "")
 
     def _user(self, transaction: WriteTransaction, change: RecordChange) -> str:
         if not self.feed.user_sids:
@@ -106,17 +105,17 @@ class FeedWriter:
         return TTL_USER if change.kind is Kind.EXPIRE else transaction.author
 
     def _append(
-        self, transaction: WriteTransaction, topic: Node, found: Sequence[tuple[RowChange, Origin]]
+        self, transaction: WriteTransaction, topic: Node, found: Sequence[tuple[RowChange, ChangeOrigin]]
     ) -> Steps[None]:
         body = topic_body(topic)
-        by_partition: dict[int, list[tuple[RowChange, Origin]]] = {}
+        by_partition: dict[int, list[tuple[RowChange, ChangeOrigin]]] = {}
         for each in found:
             by_partition.setdefault(self._records.partition(each[0], body.partitions), []).append(each)
         producer = str(self._layout.view.node.id)
         for partition, changes in sorted(by_partition.items()):
             first = (yield from read_partition(transaction, body.state, partition)).end
             messages = [
-                self._records.write(change, origin, Place(partition, first + place))
+                self._records.write(change, origin, RecordPlace(partition, first + place))
                 for place, (change, origin) in enumerate(changes, 1)
             ]
-            yield from append(transaction, topic, body.state, partition, messages, producer=producer, group=producer)
+            yield from append(transaction, topic.id, body.state, partition, messages, producer=producer, group=producer)

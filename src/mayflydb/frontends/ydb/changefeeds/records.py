@@ -51,7 +51,7 @@ class RowChange(msgspec.Struct, frozen=True):
         return found
 
 
-class Origin(msgspec.Struct, frozen=True):
+class ChangeOrigin(msgspec.Struct, frozen=True):
     """Where a change comes from: its instant, the number of its transaction, and its user; empty: not told."""
 
     now: Instant
@@ -64,7 +64,7 @@ class Origin(msgspec.Struct, frozen=True):
         return self.now // MILLISECOND
 
 
-class Place(msgspec.Struct, frozen=True):
+class RecordPlace(msgspec.Struct, frozen=True):
     """The place of a record in a feed: its partition, and its number there, from 1."""
 
     partition: int
@@ -88,13 +88,13 @@ class RecordWriter:
         mode = feed.mode
         self._has_new = mode in ("NEW_IMAGE", "NEW_AND_OLD_IMAGES")
         self._has_old = mode in ("OLD_IMAGE", "NEW_AND_OLD_IMAGES")
-        self._write: Callable[[RowChange, Origin, Place], Message] = {
+        self._write: Callable[[RowChange, ChangeOrigin, RecordPlace], Message] = {
             "JSON": self._write_json,
             "DEBEZIUM_JSON": self._write_debezium,
             "DYNAMODB_STREAMS_JSON": self._write_dynamo,
         }[feed.format]
 
-    def write(self, change: RowChange, origin: Origin, place: Place) -> Message:
+    def write(self, change: RowChange, origin: ChangeOrigin, place: RecordPlace) -> Message:
         """Return the message of a change."""
         return self._write(change, origin, place)
 
@@ -110,15 +110,19 @@ class RecordWriter:
         return {name: None if row[n] is None else write(row[n]) for n, (name, write) in self._values.items()}
 
     def _message(
-        self, body: Mapping[str, Any], origin: Origin, place: Place, metadata: tuple[tuple[str, bytes], ...] = ()
+        self,
+        body: Mapping[str, Any],
+        origin: ChangeOrigin,
+        place: RecordPlace,
+        metadata: tuple[tuple[str, bytes], ...] = (),
     ) -> Message:
         data = _encode(body)
         return Message(data, place.number, origin.now, len(data), metadata)
 
     # --- JSON --------------------------------------------------------------------------------------------------------
 
-    def _write_json(self, change: RowChange, origin: Origin, place: Place) -> Message:
-        body: dict[str, Any] = {change.kind: self._written(change)}
+    def _write_json(self, change: RowChange, origin: ChangeOrigin, place: RecordPlace) -> Message:
+        body: dict[str, Any] = {change.kind: self._read_written(change)}
         if self._has_new and change.after is not None:
             body["newImage"] = self._image(change.after)
         if self._has_old and change.before is not None:
@@ -130,7 +134,7 @@ class RecordWriter:
             body["user"] = origin.user
         return self._message(body, origin, place)
 
-    def _written(self, change: RowChange) -> dict[str, Any]:
+    def _read_written(self, change: RowChange) -> dict[str, Any]:
         """Return the columns that were written, in the mode that tells of them."""
         if self._feed.mode != "UPDATES" or change.after is None:
             return {}
@@ -141,7 +145,7 @@ class RecordWriter:
 
     # --- Debezium ----------------------------------------------------------------------------------------------------
 
-    def _write_debezium(self, change: RowChange, origin: Origin, place: Place) -> Message:
+    def _write_debezium(self, change: RowChange, origin: ChangeOrigin, place: RecordPlace) -> Message:
         payload: dict[str, Any] = {"op": self._operation(change)}
         if self._has_old and change.before is not None:
             payload["before"] = self._whole(change.before)
@@ -171,7 +175,7 @@ class RecordWriter:
 
     # --- DynamoDB ----------------------------------------------------------------------------------------------------
 
-    def _write_dynamo(self, change: RowChange, origin: Origin, place: Place) -> Message:
+    def _write_dynamo(self, change: RowChange, origin: ChangeOrigin, place: RecordPlace) -> Message:
         stream: dict[str, Any] = {
             "ApproximateCreationDateTime": origin.step,
             "SequenceNumber": f"{place.number:021d}",

@@ -1,4 +1,4 @@
-"""How far the initial scan of a changefeed has come: a record in the container of its topic's state."""
+"""The place of the initial scan of a changefeed: a record in the container of its topic's state."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def read_scanned(transaction: WriteTransaction, topic: Node) -> Steps[int]:
     return 0 if record is None else int.from_bytes(record.value, "big")
 
 
-def put_scanned(transaction: WriteTransaction, topic: Node, seq: int) -> Steps[None]:
+def write_scanned(transaction: WriteTransaction, topic: Node, seq: int) -> Steps[None]:
     """Write the place in creation order up to which rows are told of."""
     space = yield from transaction.on(topic_body(topic).state)
     draft = Draft(seq.to_bytes(8, "big"), override=NEVER)

@@ -16,7 +16,7 @@ from mayflydb.engine.reads import Steps
 from mayflydb.engine.transactions import Body, WriteTransaction
 from mayflydb.expiry.deadline import visible_at
 from mayflydb.frontends.ydb.changefeeds.publisher import TablePublisher
-from mayflydb.frontends.ydb.changefeeds.scan_state import put_scanned, read_scanned
+from mayflydb.frontends.ydb.changefeeds.scan_state import read_scanned, write_scanned
 from mayflydb.frontends.ydb.schemes.feeds import end_scan
 from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.model.errors import MayflyError
@@ -35,6 +35,7 @@ class InitialScans:
         self._engine = engine
         self._publisher = publisher
         self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._ending = asyncio.Event()
 
     def start(self, view: TableView) -> None:
         """Begin or go on with the scans of a table's changefeeds."""
@@ -46,6 +47,7 @@ class InitialScans:
 
     async def close(self) -> None:
         """Stop all scans as they are; the next start goes on with them."""
+        self._ending.set()
         for task in list(self._tasks.values()):
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -58,7 +60,9 @@ class InitialScans:
                     break
             except MayflyError as error:
                 log.warning("the initial scan of table %d goes on in a second: %s", table, error)
-                await asyncio.sleep(RETRY_SECONDS)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(RETRY_SECONDS):
+                        await self._ending.wait()
         await self._engine.definitions.transact(lambda catalog: end_scan(catalog, table, topic))
 
     def _body(self, table: int, topic: int) -> Body[bool]:
@@ -77,7 +81,7 @@ class InitialScans:
             rules, scan = space.rules, writer.feed.scan
             rows = [each for each in page if each.lsn <= scan.lsn and visible_at(each, rules, transaction.now)]
             yield from writer.write_scanned(transaction, log_node, rows)
-            yield from put_scanned(transaction, log_node, page[-1].seq)
+            yield from write_scanned(transaction, log_node, page[-1].seq)
             return True
 
         return body

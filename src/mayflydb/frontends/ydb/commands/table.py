@@ -16,10 +16,11 @@ from mayflydb.frontends.ydb.commands import (
     scripts,
     sessions,
     table_queries,
+    topics,
 )
-from mayflydb.frontends.ydb.services import Streaming, Unary
+from mayflydb.frontends.ydb.services import Handler
 
-COMMANDS: Final[dict[str, Unary | Streaming]] = {
+COMMANDS: Final[dict[str, Handler]] = {
     **discovery.COMMANDS,
     **auth.COMMANDS,
     **sessions.COMMANDS,
@@ -31,4 +32,5 @@ COMMANDS: Final[dict[str, Unary | Streaming]] = {
     **table_queries.COMMANDS,
     **reads.COMMANDS,
     **scripting.COMMANDS,
+    **topics.COMMANDS,
 }

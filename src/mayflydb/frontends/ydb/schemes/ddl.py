@@ -24,6 +24,7 @@ from mayflydb.frontends.ydb.schemes.showing import show_table, show_view
 from mayflydb.frontends.ydb.schemes.temporary import TemporaryTables
 from mayflydb.frontends.ydb.serials import SequenceChange, sequence_name
 from mayflydb.frontends.ydb.tables import TableView
+from mayflydb.frontends.ydb.topics.statements import execute_topic_statement
 from mayflydb.model.errors import OwnerNotFound
 from mayflydb.query.yql import definitions as ast
 from mayflydb.query.yql.faults import Issue, fault, missing_table_fault, unsupported
@@ -61,6 +62,8 @@ async def execute_definition(
             await _create_view(schemes, call, statement, prefix)
         case ast.DropView():
             await _drop_view(schemes, call, statement, prefix)
+        case ast.CreateTopic() | ast.AlterTopic() | ast.DropTopic():
+            await execute_topic_statement(schemes, call, statement, prefix)
         case ast.Grant():
             await _grant(schemes, call, statement, prefix)
         case ast.UserSpec():

@@ -18,11 +18,10 @@ from mayflydb.frontends.ydb.schemes.definitions import body_of, body_to_builtins
 from mayflydb.frontends.ydb.schemes.faults import SCHEME_CODE, Invalid, missing_path, path_conflict_text
 from mayflydb.frontends.ydb.schemes.paths import join_path
 from mayflydb.frontends.ydb.schemes.specs import AlterSpec, ChangefeedSpec
-from mayflydb.frontends.ydb.tables import Changefeed, Scan, TableBody
+from mayflydb.frontends.ydb.tables import Changefeed, InitialScan, TableBody
 from mayflydb.frontends.ydb.topics.bodies import TopicBody
 from mayflydb.frontends.ydb.topics.log import add_state, topic_definition
 from mayflydb.model.instant import Instant
-from mayflydb.store.interface import Allocate, ask
 
 PUBLISHER = "ydb"
 """The space by whose publisher a table with changefeeds tells of its changes."""
@@ -84,7 +83,7 @@ def add_feeds(
                 spec.user_sids,
                 spec.aws_region,
                 dict(spec.attributes),
-                (yield from _begin_scan(table, now)) if spec.initial_scan and not is_new else None,
+                (yield from _begin_scan(catalog, table, now)) if spec.initial_scan and not is_new else None,
             )
         )
     return _put(catalog, table, msgspec.structs.replace(body, changefeeds=tuple(feeds)), now)
@@ -107,11 +106,11 @@ def _add_topic(
     return topic.id
 
 
-def _begin_scan(table: Node, now: Instant) -> Steps[Scan]:
+def _begin_scan(catalog: CatalogTransaction, table: Node, now: Instant) -> Steps[InitialScan]:
     # Every version up to this number is there; every later one is told of as a change.
-    lsn, _ = yield from ask(Allocate(table.id, seq=False))
-    number, _ = yield from ask(Allocate(table.parent, seq=False))
-    return Scan(lsn, now, number)
+    lsn = yield from catalog.next_number(table.id)
+    number = yield from catalog.next_number(table.parent)
+    return InitialScan(lsn, now, number)
 
 
 def _drop_feed(catalog: CatalogTransaction, table: Node, database: str, name: str, now: Instant) -> Steps[Node]:

@@ -22,12 +22,17 @@ CODEC_NAMES: Final = {1: "raw", 2: "gzip", 3: "lzop", 4: "zstd"}
 
 
 class Consumer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A consumer. `read_from`: it begins at the first message written then or later. `codecs` empty: any."""
+    """A consumer. `read_from`: it begins at the first message written then or later. `codecs` empty: any.
+
+    `number`: the version of the topic that has added it. A consumer that is dropped and added again has another one, and what the
+    first one has committed is not found under it.
+    """
 
     name: str
     read_from: Instant = 0
     codecs: tuple[int, ...] = ()
     attributes: dict[str, str] = {}
+    number: int = 0
 
 
 class TopicBody(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="topic"):
@@ -79,7 +84,7 @@ class Batch(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Messages of one producer that were written together: the value of one record of a topic.
 
     The first one has the offset `first`, each other one the next. `group`: the message group. `written`: the instant of the
-    write.
+    write. `before`: the bytes that were written into the partition before it, in all time.
     """
 
     partition: int
@@ -90,6 +95,7 @@ class Batch(msgspec.Struct, frozen=True, array_like=True, gc=False):
     producer: str = ""
     group: str = ""
     meta: dict[str, str] = {}
+    before: int = 0
 
     @property
     def end(self) -> int:

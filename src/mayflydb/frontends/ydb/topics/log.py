@@ -23,6 +23,7 @@ from mayflydb.expiry.rules import default_rule
 from mayflydb.frontends.ydb.topics.bodies import (
     RAW,
     Batch,
+    Consumer,
     ConsumerState,
     Message,
     PartitionState,
@@ -87,6 +88,16 @@ def _place(partition: int, offset: int) -> bytes:
     return partition.to_bytes(4, "big") + offset.to_bytes(8, "big")
 
 
+def identity_of(partition: int, first: int) -> tuple[bytes, bytes]:
+    """Return partition and key of the record that begins with an offset."""
+    return partition.to_bytes(8, "big"), first.to_bytes(8, "big")
+
+
+def place_of(partition: bytes, key: bytes) -> tuple[int, int]:
+    """Return the partition and the first offset of a record."""
+    return int.from_bytes(partition, "big"), int.from_bytes(key, "big")
+
+
 def _partition_key(partition: int) -> bytes:
     return b"p" + partition.to_bytes(4, "big")
 
@@ -95,8 +106,8 @@ def _producer_key(producer: str) -> bytes:
     return b"w" + producer.encode()
 
 
-def _consumer_key(consumer: str, partition: int) -> bytes:
-    return b"c" + partition.to_bytes(4, "big") + consumer.encode()
+def _consumer_key(consumer: Consumer, partition: int) -> bytes:
+    return b"c" + partition.to_bytes(4, "big") + consumer.number.to_bytes(8, "big") + consumer.name.encode()
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------
@@ -104,7 +115,7 @@ def _consumer_key(consumer: str, partition: int) -> bytes:
 
 def append(
     transaction: WriteTransaction,
-    topic: Node,
+    topic: int,
     state: int,
     partition: int,
     messages: Sequence[Message],
@@ -114,14 +125,14 @@ def append(
     meta: dict[str, str] | None = None,
 ) -> Steps[int]:
     """Add messages to a partition, and return the offset of the first one. OwnerNotFound if the topic is gone."""
-    space = yield from transaction.on(topic.id)
+    space = yield from transaction.on(topic)
     before = yield from read_partition(transaction, state, partition)
     first, size = before.end, before.size
     for chunk in _chunks(messages):
-        batch = Batch(partition, first, transaction.now, tuple(chunk), codec, producer, group, meta or {})
+        batch = Batch(partition, first, transaction.now, tuple(chunk), codec, producer, group, meta or {}, size)
         place = (Entry(FIRST_ORDERED, _place(partition, batch.end - 1)),)
         draft = Draft(encode(batch), indexed=partial(_entries, place))
-        yield from space.run(Command(Mode.CREATE, partition.to_bytes(8, "big"), first.to_bytes(8, "big"), draft))
+        yield from space.run(Command(Mode.CREATE, *identity_of(partition, first), draft))
         first, size = batch.end, size + len(draft.value)
     after = encode(PartitionState(first, size, transaction.now))
     yield from _put(transaction, state, _partition_key(partition), after)
@@ -163,19 +174,21 @@ def put_producer(transaction: WriteTransaction, state: int, producer: str, after
     yield from _put(transaction, state, _producer_key(producer), encode(after), PRODUCER_TTL)
 
 
-def read_committed(transaction: WriteTransaction, state: int, consumer: str, partition: int) -> Steps[int]:
+def read_committed(transaction: WriteTransaction, state: int, consumer: Consumer, partition: int) -> Steps[int]:
     """Return the offset up to which a consumer has committed, in a transaction; 0 if it has not."""
     space = yield from transaction.on(state)
     record = yield from space.get(STATE_PARTITION, _consumer_key(consumer, partition))
     return 0 if record is None else decode_consumer(record.value).committed
 
 
-def put_committed(transaction: WriteTransaction, state: int, consumer: str, partition: int, offset: int) -> Steps[None]:
+def put_committed(
+    transaction: WriteTransaction, state: int, consumer: Consumer, partition: int, offset: int
+) -> Steps[None]:
     """Write the offset up to which a consumer has committed."""
     yield from _put(transaction, state, _consumer_key(consumer, partition), encode(ConsumerState(offset)))
 
 
-def forget_consumer(transaction: WriteTransaction, state: int, consumer: str, partitions: int) -> Steps[None]:
+def forget_consumer(transaction: WriteTransaction, state: int, consumer: Consumer, partitions: int) -> Steps[None]:
     """Remove what a dropped consumer has committed."""
     space = yield from transaction.on(state)
     for partition in range(partitions):
@@ -214,6 +227,21 @@ class TopicReads:
             # Only hidden batches so far: visible ones may follow.
             after = (found[-1][0], found[-1][1].seq)
 
+    async def find_written(self, topic: Node, partition: int, instant: Instant, now: Instant) -> Batch | None:
+        """Return the first batch of a partition that is kept and was written at an instant or later; None if none was."""
+        low, high = 0, (await self.partition(topic, partition)).end
+        found: Batch | None = None
+        # Later messages are never written at an earlier instant, so the half that has the batch is known.
+        while low < high:
+            batches = await self.read(topic, partition, (low + high) // 2, now, 1)
+            if not batches:
+                high = (low + high) // 2
+            elif batches[0].written >= instant:
+                found, high = batches[0], min(batches[0].first, (low + high) // 2)
+            else:
+                low = batches[0].end
+        return found
+
     async def first_offset(self, topic: Node, partition: int, now: Instant) -> int:
         """Return the offset of the first message that is kept; that of the next one if none is."""
         found = await self.read(topic, partition, 0, now, 1)
@@ -224,7 +252,7 @@ class TopicReads:
         record = await self._state(topic, _partition_key(partition))
         return PartitionState() if record is None else decode_partition(record.value)
 
-    async def committed(self, topic: Node, consumer: str, partition: int) -> int:
+    async def committed(self, topic: Node, consumer: Consumer, partition: int) -> int:
         """Return the offset up to which a consumer has committed; 0 if it has not."""
         record = await self._state(topic, _consumer_key(consumer, partition))
         return 0 if record is None else decode_consumer(record.value).committed

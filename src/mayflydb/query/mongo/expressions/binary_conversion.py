@@ -29,7 +29,7 @@ _UUID_TEXT: Final = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", r
 
 
 class BinaryOptions(msgspec.Struct, frozen=True):
-    """How binary values are read and made. `order` is the sign of `struct`; `format` None: texts have no counterpart."""
+    """The form of binary values. `order` is the sign of `struct`; `format` None: texts have no counterpart."""
 
     subtype: int = 0
     order: str = "<"

@@ -319,7 +319,7 @@ def _compile_convert(name: str, spec: Value, scope: CompileScope) -> Expression:
         if is_nullish(to):
             return None
         kind, subtype = _resolve_target(to)
-        options = BinaryOptions(subtype, parse_order(_given(order(frame))), parse_format(_given(form(frame))))
+        options = BinaryOptions(subtype, parse_order(_find_given(order(frame))), parse_format(_find_given(form(frame))))
         try:
             return _convert(value, kind, options)
         except ConversionError as reason:
@@ -333,7 +333,7 @@ def _compile_convert(name: str, spec: Value, scope: CompileScope) -> Expression:
 _NOTHING: Final = Constant(None)
 
 
-def _given(value: Value) -> Value:
+def _find_given(value: Value) -> Value:
     return None if is_nullish(value) else value
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from mayflydb.query.yql.definitions import AlterSequence, CreateView, Definition, DropView, Setting, ShowCreate
 from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.lexer import END, INTEGER, REAL, STRING
-from mayflydb.query.yql.parser.permissions import PermissionStatements
+from mayflydb.query.yql.parser.topics import TopicStatements
 from mayflydb.query.yql.statements import (
     Action,
     Commit,
@@ -25,7 +25,6 @@ from mayflydb.query.yql.syntax import At, Query
 
 # Longer phrases come first: RESOURCE POOL begins RESOURCE POOL CLASSIFIER.
 _REFUSED_OBJECTS: Final = (
-    ("TOPIC",),
     ("ASYNC", "REPLICATION"),
     ("TRANSFER",),
     ("EXTERNAL", "DATA", "SOURCE"),
@@ -39,10 +38,10 @@ _REFUSED_OBJECTS: Final = (
     ("SEQUENCE",),
     ("DATABASE",),
 )
-_CREATED: Final = ("EXTERNAL", "GROUP", "OR", "TABLE", "TABLESTORE", "TEMP", "TEMPORARY", "USER", "VIEW")
+_CREATED: Final = ("EXTERNAL", "GROUP", "OR", "TABLE", "TABLESTORE", "TEMP", "TEMPORARY", "TOPIC", "USER", "VIEW")
 
 
-class Statements(PermissionStatements):
+class Statements(TopicStatements):
     def script(self) -> Script:
         """Parse all statements up to the end of the text."""
         statements = self._statements(END)
@@ -190,6 +189,8 @@ class Statements(PermissionStatements):
         if not or_replace:
             if self.accept("VIEW"):
                 return self._create_view(at)
+            if self.accept("TOPIC"):
+                return self.create_topic(at)
             if self.accept("USER"):
                 return self.user(at, "CREATE")
             if self.accept("GROUP"):
@@ -244,12 +245,14 @@ class Statements(PermissionStatements):
         self._refuse_object("ALTER")
         if self.kind in ("TABLESTORE", "EXTERNAL"):
             self.refuse(f"ALTER {self.kind}")
+        if self.accept("TOPIC"):
+            return self.alter_topic(at)
         if self.accept("USER"):
             return self.user(at, "ALTER")
         if self.accept("GROUP"):
             return self.role_group(at, "ALTER")
         if not self.accept("TABLE"):
-            self.fail("GROUP", "TABLE", "USER")
+            self.fail("GROUP", "TABLE", "TOPIC", "USER")
         return self.alter_table(at)
 
     def _alter_sequence(self, at: At) -> AlterSequence:
@@ -285,11 +288,15 @@ class Statements(PermissionStatements):
         if self.accept("VIEW"):
             if_exists = self.if_exists()
             return DropView(at, self.object_path(), if_exists)
+        if self.accept("TOPIC"):
+            return self.drop_topic(at)
         if self.accept("USER"):
             return self.drop_roles(at, "USER")
         if self.accept("GROUP"):
             return self.drop_roles(at, "GROUP")
-        return self.drop_table(at, self._table_kind(("EXTERNAL", "GROUP", "TABLE", "TABLESTORE", "USER", "VIEW")))
+        return self.drop_table(
+            at, self._table_kind(("EXTERNAL", "GROUP", "TABLE", "TABLESTORE", "TOPIC", "USER", "VIEW"))
+        )
 
     def show(self) -> ShowCreate:
         at = self.at()
