@@ -20,6 +20,7 @@ from mayflydb.query.yql.functions import unsupported
 _PACKAGE: Final = "mayflydb.query.yql.functions"
 _BUILTINS: Final = (
     *("constructors", "optionals", "lists", "list_sources", "dicts", "structs", "type_functions", "strings", "clock"),
+    *("factories",),
 )
 _MODULES: Final = {
     "datetime": ("datetime_intervals", "datetime_module", "datetime_formats"),
@@ -30,10 +31,11 @@ _MODULES: Final = {
     "re2": ("re2_module",),
     "math": ("math_module",),
     "digest": ("digest_module",),
+    "histogram": ("histogram_module",),
     "knn": ("knn_module",),
     "datetime2": ("datetime_intervals", "datetime_module", "datetime_formats"),
 }
-_AGGREGATES: Final = ("aggregates", "statistics")
+_AGGREGATES: Final = ("aggregates", "statistics", "estimates", "histograms", "factories")
 
 
 def find(name: str) -> Builder | None:

@@ -6,7 +6,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mayflydb.query.yql import conversions
-from mayflydb.query.yql.expression import BoundLambda, Evaluate, Expression, Invocation, Lambda, Operand, TypeOperand
+from mayflydb.query.yql.expression import (
+    BoundLambda,
+    Evaluate,
+    Expression,
+    Factory,
+    Invocation,
+    Lambda,
+    Operand,
+    TypeOperand,
+)
 from mayflydb.query.yql.faults import Fault, type_fault
 from mayflydb.query.yql.schemas import Row, Run
 from mayflydb.query.yql.types import (
@@ -73,22 +82,40 @@ def type_at(call: Invocation, index: int) -> Type:
 
 def lambda_at(call: Invocation, index: int, types: Sequence[Type]) -> BoundLambda:
     """The operand at this position, which must be a lambda, bound for arguments of these types."""
+    found = function_at(call, index)
+    if found.arity != len(types):
+        raise argument_fault(call, f"Expected a lambda with {len(types)} argument(s), but got {found.arity}")
+    return found.bind(types)
+
+
+def function_at(call: Invocation, index: int) -> Lambda:
+    """The operand at this position, which must be a lambda."""
     operand = operand_at(call, index)
-    if isinstance(operand, (Expression, TypeOperand)):
+    if isinstance(operand, (Expression, TypeOperand, Factory)):
         raise argument_fault(call, f"Expected a lambda as argument #{index + 1}, but got a {_kind(operand)}")
-    if operand.arity != len(types):
-        raise argument_fault(call, f"Expected a lambda with {len(types)} argument(s), but got {operand.arity}")
-    return operand.bind(types)
+    return operand
+
+
+def factory_at(call: Invocation, index: int) -> Factory:
+    """The operand at this position, which must be an aggregation factory."""
+    operand = operand_at(call, index)
+    if not isinstance(operand, Factory):
+        raise argument_fault(
+            call, f"Expected an aggregation factory as argument #{index + 1}, but got a {_kind(operand)}"
+        )
+    return operand
 
 
 def _kind(operand: Operand) -> str:
     if isinstance(operand, Expression):
         return "value"
+    if isinstance(operand, Factory):
+        return "factory"
     return "type" if isinstance(operand, TypeOperand) else "lambda"
 
 
 def as_lambda(operand: Operand) -> Lambda:
-    assert not isinstance(operand, (Expression, TypeOperand))
+    assert not isinstance(operand, (Expression, TypeOperand, Factory))
     return operand
 
 

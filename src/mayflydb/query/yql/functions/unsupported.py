@@ -9,7 +9,7 @@ from mayflydb.query.yql.faults import unsupported
 
 MODULES: Final = frozenset(
     {
-        *("compress", "decompress", "file", "fulltext", "histogram", "hyperscan", "hyperloglog", "ip", "json2"),
+        *("compress", "decompress", "file", "fulltext", "hyperscan", "hyperloglog", "ip", "json2"),
         *(
             "pcre",
             "pire",
@@ -28,27 +28,14 @@ MODULES: Final = frozenset(
 )
 BUILTINS: Final = frozenset(
     {
-        *("aggregationfactory", "aggregatetransforminput", "aggregatetransformoutput", "aggregateflatten", "callable"),
-        *("currentoperationid", "currentlanguageversion", "dictaggregate", "dictinsert", "dictupdate", "dictupsert"),
+        *("callable", "currentoperationid", "currentlanguageversion", "dictinsert", "dictupdate", "dictupsert"),
         *("evaluatecode", "evaluateexpr", "evaluatetype", "filecontent", "filepath", "folderpath", "funccode"),
-        *("listaggregate", "listcombine", "listfold1map", "listunionall", "parsefile", "parsetype"),
+        *("listcombine", "listfold1map", "listunionall", "parsefile", "parsetype"),
         *("quotecode", "reprcode", "serializecode", "stablepickle", "pickle", "unpickle", "tablename", "tablepath"),
         *("tablerecordindex", "typehandle", "udf", "visit", "visitordefault", "weakfield"),
     }
 )
-AGGREGATES: Final = frozenset(
-    {
-        *(
-            "adaptivedistancehistogram",
-            "adaptivewardhistogram",
-            "adaptiveweighthistogram",
-            "aggregateby",
-            "blockwardhistogram",
-        ),
-        *("blockweighthistogram", "countdistinctestimate", "hll", "histogram", "hyperloglog", "linearhistogram"),
-        *("logarithmichistogram", "loghistogram", "mode", "multiaggregateby", "topfreq", "udaf"),
-    }
-)
+AGGREGATES: Final = frozenset({"blockwardhistogram", "blockweighthistogram", "randomsample", "randomvalue"})
 
 
 def refuse(call: Invocation) -> NoReturn:

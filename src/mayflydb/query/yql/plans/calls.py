@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mayflydb.query.yql import functions, names
-from mayflydb.query.yql.expression import BoundLambda, Expression, Invocation, Lambda, Operand, TypeOperand
+from mayflydb.query.yql.expression import BoundLambda, Expression, Factory, Invocation, Lambda, Operand, TypeOperand
 from mayflydb.query.yql.faults import Position, fault
 from mayflydb.query.yql.plans.binder import HANDLERS, Binder, LambdaArgument, NamedExpression, Names
 from mayflydb.query.yql.plans.columns import bind_row_columns
@@ -56,7 +56,7 @@ def bind_table_row(binder: Binder, tree: FunctionCall) -> Expression:
 def bind_apply(binder: Binder, tree: Apply) -> Operand:
     """Bind `$f(1)`: the body of the lambda with these arguments."""
     callee = binder.operand(tree.callee)
-    if isinstance(callee, (Expression, TypeOperand)):
+    if isinstance(callee, (Expression, TypeOperand, Factory)):
         raise fault("Expected a lambda or a callable here", tree.at)
     arguments = [binder.expression(each.value) for each in tree.arguments]
     return bind_lambda_call(callee, arguments, tree.at)
@@ -89,6 +89,11 @@ class Closure:
         if found is None:
             found = self._bound[key] = self._bind((*key, *(NULL for _ in range(missing))), missing)
         return found
+
+    def detach(self) -> Closure:
+        binder = self._binder
+        names = {name: each for name, each in binder.names.items() if not isinstance(each, LambdaArgument)}
+        return Closure(Binder(binder.context, names), self._tree)
 
     def _bind(self, types: tuple[Type, ...], missing: int) -> BoundLambda:
         binder, width, tree = self._binder, self._binder.width, self._tree

@@ -9,7 +9,7 @@ import msgspec
 
 from mayflydb.model.releasing import release
 from mayflydb.query.yql import comparison, functions
-from mayflydb.query.yql.expression import Aggregation, Evaluate, Expression
+from mayflydb.query.yql.expression import Aggregation, Evaluate, Expression, pair_with_run
 from mayflydb.query.yql.faults import fault, unsupported
 from mayflydb.query.yql.plans.binder import Binder
 from mayflydb.query.yql.plans.calls import bind_invocation
@@ -144,9 +144,9 @@ class GroupRows(msgspec.Struct, frozen=True):
             self._aggregate(groups, run)
             if not groups and self.always:
                 groups[()] = self._begin_group(0, (), run)
-            finish = [each.aggregation.finish for each in self.aggregates]
+            ends = [each.aggregation.end for each in self.aggregates]
             rows = [
-                (*each.values, *[end(state[0]) for end, state in zip(finish, each.states, strict=True)], each.place)
+                (*each.values, *[end(state[0], run) for end, state in zip(ends, each.states, strict=True)], each.place)
                 for each in groups.values()
             ]
             for start in range(0, len(rows), BATCH_ROWS):
@@ -292,4 +292,5 @@ def _bind_aggregate(binder: Binder, call: FunctionCall) -> BoundAggregate:
             raise fault(f"{call.name}(DISTINCT) needs an argument", call.at)
         distinct = comparison.group_key(operands[0].type)
     column = for_rows(operands[0]) if len(operands) == 1 else None
-    return BoundAggregate(aggregation, tuple(each.evaluate for each in operands), distinct, column)
+    values = [each.evaluate for each in operands] + [pair_with_run] * aggregation.contextual
+    return BoundAggregate(aggregation, tuple(values), distinct, column)

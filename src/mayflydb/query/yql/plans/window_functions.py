@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from mayflydb.query.yql.expression import Aggregation, Expression
+from mayflydb.query.yql.expression import Aggregation, Expression, pair_with_run
 from mayflydb.query.yql.faults import fault, unsupported
 from mayflydb.query.yql.plans.values import NO_RUN
 from mayflydb.query.yql.schemas import Row, Run
@@ -65,8 +65,8 @@ def frame_bounds(frame: Frame | None, over: Window) -> Callable[[int, Sequence[i
 def bind_aggregate(aggregation: Aggregation, operands: Sequence[Expression], over: Window) -> WindowFunction:
     """An aggregate over the frame of each row. While frames only grow, each row is aggregated once."""
     frame = frame_bounds(over.frame, over)
-    values = tuple(each.evaluate for each in operands)
-    step, finish = aggregation.step, aggregation.finish
+    values = [each.evaluate for each in operands] + [pair_with_run] * aggregation.contextual
+    step, end_state = aggregation.step, aggregation.end
 
     def aggregate_each_frame(rows: Sequence[Row], peer_groups: Sequence[int], run: Run) -> list[Value]:
         given = [tuple([each(row, run) for each in values]) for row in rows]
@@ -80,7 +80,7 @@ def bind_aggregate(aggregation: Aggregation, operands: Sequence[Expression], ove
             for each in given[end:last]:
                 state = step(state, each)
             end = last
-            value = finish(state)
+            value = end_state(state, run)
             # A later step may change a list that is the state itself, so the result is a copy.
             found.append(list(value) if isinstance(value, list) else value)
         return found
