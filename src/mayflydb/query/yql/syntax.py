@@ -280,11 +280,16 @@ class OrderItem(Syntax, frozen=True):
 
 
 class Frame(Syntax, frozen=True):
-    """`ROWS BETWEEN lower AND upper`: each bound is None for UNBOUNDED, 0 for CURRENT ROW, negative for PRECEDING."""
+    """`ROWS BETWEEN lower AND upper`: each bound is None for UNBOUNDED, 0 for CURRENT ROW, negative for PRECEDING.
+
+    `lower_by` and `upper_by`: the distance where it is an expression; the bound is then 1 or -1.
+    """
 
     kind: Literal["ROWS", "RANGE", "GROUPS"]
     lower: int | None
     upper: int | None
+    lower_by: Expression | None = None
+    upper_by: Expression | None = None
 
 
 class Window(Syntax, frozen=True):

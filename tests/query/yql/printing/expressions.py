@@ -274,15 +274,17 @@ def window(node: Window) -> str:
 
 
 def _frame(node: Frame) -> str:
-    return f"{node.kind} BETWEEN {_frame_end(node.lower, 'PRECEDING')} AND {_frame_end(node.upper, 'FOLLOWING')}"
+    lower = _frame_end(node.lower, node.lower_by, "PRECEDING")
+    return f"{node.kind} BETWEEN {lower} AND {_frame_end(node.upper, node.upper_by, 'FOLLOWING')}"
 
 
-def _frame_end(bound: int | None, unbounded: str) -> str:
+def _frame_end(bound: int | None, by: Expression | None, unbounded: str) -> str:
     if bound is None:
         return f"UNBOUNDED {unbounded}"
     if bound == 0:
         return "CURRENT ROW"
-    return f"{abs(bound)} {'PRECEDING' if bound < 0 else 'FOLLOWING'}"
+    distance = str(abs(bound)) if by is None else f"({expression(by)})"
+    return f"{distance} {'PRECEDING' if bound < 0 else 'FOLLOWING'}"
 
 
 WRITERS: Final[dict[type[Any], Callable[[Any], str]]] = {

@@ -20,13 +20,17 @@ def nodes(tree: Any) -> Iterator[Syntax]:
             yield from nodes(part)
 
 
+_WHOLE_ROWS = frozenset(("tablerow", "jointablerow", "sessionwindow"))
+"""The functions that read all columns; lambdas of SessionWindow do."""
+
+
 def required_names(tree: Select) -> frozenset[str] | None:
     """The names of columns that a SELECT may read from its sources; None: all columns."""
     # A superset is enough: aliases and names in subqueries only make the read wider.
     found: set[str] = set()
     for node in nodes(tree):
         if isinstance(node, Star) or (
-            isinstance(node, FunctionCall) and node.name.lower() in ("tablerow", "jointablerow")
+            isinstance(node, FunctionCall) and node.name.replace("_", "").lower() in _WHOLE_ROWS
         ):
             return None
         if isinstance(node, Name):
