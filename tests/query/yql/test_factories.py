@@ -28,7 +28,8 @@ RESULTS: list[tuple[str, str, Any]] = [
     ("SELECT ListAggregate([(1, 5), (2, 5)], AggregationFactory('MAX_BY', 1))", "List<Int32>", [1]),
     ("SELECT ListAggregate([(1, true), (2, false)], AggregationFactory('SUM_IF'))", "Int64?", 1),
     ("SELECT ListAggregate([3, 1, 2], AggregationFactory('BOTTOM', 2))", "List<Int32>", [1, 2]),
-    (f"SELECT DictAggregate({{1: [1, 2], 2: [3]}}, {SUM})", "Dict<Int32,Int64?>", {1: 3, 2: 3}),
+    (f"SELECT DictAggregate({{1: [1, 2], 2: [3]}}, {SUM})", "Dict<Int32,Int64>", {1: 3, 2: 3}),
+    (f"SELECT DictAggregate({{1: [1, 2], 2: ListCreate(Int32)}}, {SUM})", "Dict<Int32,Int64>", {1: 3}),
     # Factories of factories.
     (
         f"$f = AggregateTransformInput({SUM}, ($x) -> (CAST($x AS Int32))); SELECT ListAggregate(['1', '2'], $f)",

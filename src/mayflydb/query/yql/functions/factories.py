@@ -25,7 +25,6 @@ from mayflydb.query.yql.functions.dicts import dict_at
 from mayflydb.query.yql.functions.lists import list_at
 from mayflydb.query.yql.functions.support import (
     argument_fault,
-    as_lambda,
     count_operands,
     evaluate_constant,
     factory_at,
@@ -295,29 +294,21 @@ def _list_aggregate(call: Invocation) -> Operand:
 
 
 def _dict_aggregate(call: Invocation) -> Operand:
-    """`DictAggregate(dict of lists, factory)`: a dictionary of the aggregates."""
+    """`DictAggregate(dict of lists, factory)`: a dictionary of the aggregates, without the keys whose lists are empty."""
     count_operands(call, 2)
     given, key, payload = dict_at(call, 0)
+    factory = factory_at(call, 1)
     if key == NULL:
         return given
-    operand = call.operands[1]
-    if isinstance(operand, Factory):
-        made = operand.bind(call, _items_of(call, payload))
-        fold, evaluate = _fold(made), given.evaluate
-        kind = optional(made.type) if made.null_when_empty else made.type
-    else:
-        body = as_lambda(function_at(call, 1)).bind([payload])
-        evaluate, kind = given.evaluate, body.type
-
-        def fold(values: Any, row: Row, run: Run) -> Value:
-            return body.call((values,), row, run)
+    made = factory.bind(call, _items_of(call, payload))
+    fold, evaluate = _fold(made), given.evaluate
 
     def aggregate(row: Row, run: Run) -> Value:
         found = evaluate(row, run)
-        return None if found is None else {key: fold(values or (), row, run) for key, values in found.items()}
+        return None if found is None else {key: fold(values, row, run) for key, values in found.items() if values}
 
-    made_type = DictType(key, kind)
-    return Expression(optional(made_type) if is_optional(given.type) else made_type, aggregate)
+    kind = DictType(key, made.type)
+    return Expression(optional(kind) if is_optional(given.type) else kind, aggregate)
 
 
 BUILDERS: Final[dict[str, Builder]] = {

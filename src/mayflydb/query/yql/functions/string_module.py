@@ -14,6 +14,7 @@ from typing import Final
 
 from mayflydb.query.yql.expression import Builder
 from mayflydb.query.yql.faults import fault
+from mayflydb.query.yql.functions import human_readable
 from mayflydb.query.yql.functions.signatures import build_module
 from mayflydb.query.yql.functions.text_tools import (
     levenshtein_distance,
@@ -197,6 +198,9 @@ _REPLACES: Final = "(String, String, String) -> String"
 
 BUILDERS: Final[dict[str, Builder]] = build_module(
     {
+        "HumanReadableBytes": ("(Uint64) -> String", human_readable.format_bytes),
+        "HumanReadableDuration": ("(Uint64) -> String", human_readable.format_duration),
+        "HumanReadableQuantity": ("(Uint64) -> String", human_readable.format_quantity),
         "Base64Encode": (_CHANGES, base64.b64encode),
         "Base64EncodeUrl": (_CHANGES, base64.urlsafe_b64encode),
         "Base64Decode": (_DECODES, _base64_decode),

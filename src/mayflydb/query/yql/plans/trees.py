@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from mayflydb.query.yql.syntax import Binary, Expression, FunctionCall, Join, Member, Name, Select, Star, Syntax
+from mayflydb.query.yql.syntax import (
+    Binary,
+    Expression,
+    FunctionCall,
+    Join,
+    Member,
+    Name,
+    NamedMember,
+    Select,
+    Star,
+    Syntax,
+)
 
 
 def nodes(tree: Any) -> Iterator[Syntax]:
@@ -29,7 +40,7 @@ def required_names(tree: Select) -> frozenset[str] | None:
     # A superset is enough: aliases and names in subqueries only make the read wider.
     found: set[str] = set()
     for node in nodes(tree):
-        if isinstance(node, Star) or (
+        if isinstance(node, (Star, NamedMember)) or (
             isinstance(node, FunctionCall) and node.name.replace("_", "").lower() in _WHOLE_ROWS
         ):
             return None
