@@ -251,6 +251,7 @@ Expression: TypeAlias = (
     | Name
     | Parameter
     | Member
+    | NamedMember
     | Subscript
     | Unary
     | Binary

@@ -74,7 +74,7 @@ def _factory(call: Invocation) -> Operand:
     builder = functions.find_aggregate(text)
     if builder is None or plain in ("aggregateby", "multiaggregateby"):
         raise argument_fault(call, f"Unknown aggregation function: {text}")
-    return Factory(lambda apply, kind: _bind_named(apply, kind, plain, builder, call))
+    return Factory(lambda apply, kind: _bind_by_name(apply, kind, plain, builder, call))
 
 
 def _user_defined_factory(call: Invocation) -> Operand:
@@ -82,7 +82,7 @@ def _user_defined_factory(call: Invocation) -> Operand:
     return Factory(lambda apply, kind: build_user_defined(made, 0, kind))
 
 
-def _bind_named(
+def _bind_by_name(
     apply: Invocation, kind: Type, plain: str, builder: AggregateBuilder, factory: Invocation
 ) -> BoundFactory:
     """Bind an aggregate for values of a type; `factory` has its further operands."""
@@ -259,7 +259,7 @@ def _bind_items(part: BoundFactory) -> BoundFactory:
     return BoundFactory(ListType(part.type), lambda: None, step, finish, null_when_empty=True)
 
 
-def _user_defined(call: Invocation) -> Aggregation:
+def _udaf(call: Invocation) -> Aggregation:
     """`UDAF(value, create, add, merge [, finish [, save [, load [, default]]]])`"""
     count_operands(call, 4, 8)
     return _as_aggregation(build_user_defined(call, 1, value_at(call, 0).type))
@@ -322,5 +322,5 @@ BUILDERS: Final[dict[str, Builder]] = {
 AGGREGATES: Final[dict[str, AggregateBuilder]] = {
     "aggregateby": _aggregate_by,
     "multiaggregateby": _multi_aggregate_by,
-    "udaf": _user_defined,
+    "udaf": _udaf,
 }

@@ -78,7 +78,7 @@ def _sum_between(histogram: _Histogram, low: float, high: float) -> float:
     return _sum_above(histogram, low) + _sum_below(histogram, high) - _weight(histogram)
 
 
-def _upper_bound(histogram: _Histogram, wanted: float) -> float:
+def _find_upper(histogram: _Histogram, wanted: float) -> float:
     """The position below which this sum of weights lies."""
     if wanted < 0:
         raise fault("Sum must be >= 0")
@@ -99,20 +99,20 @@ def _upper_bound(histogram: _Histogram, wanted: float) -> float:
     return histogram.greatest
 
 
-def _lower_bound(histogram: _Histogram, wanted: float) -> float:
+def _find_lower(histogram: _Histogram, wanted: float) -> float:
     """The position above which this sum of weights lies: the upper bound of the mirrored histogram."""
     mirrored = [(weight, -position) for weight, position in reversed(histogram.bins)]
-    return -_upper_bound(
+    return -_find_upper(
         _Histogram(mirrored, histogram.kind, -histogram.least, -histogram.greatest, histogram.total), wanted
     )
 
 
-def _upper_bound_safe(histogram: _Histogram, wanted: float) -> float:
-    return _upper_bound(histogram, max(wanted, histogram.bins[0][0]) if histogram.bins else wanted)
+def _find_upper_safely(histogram: _Histogram, wanted: float) -> float:
+    return _find_upper(histogram, max(wanted, histogram.bins[0][0]) if histogram.bins else wanted)
 
 
-def _lower_bound_safe(histogram: _Histogram, wanted: float) -> float:
-    return _lower_bound(histogram, max(wanted, histogram.bins[-1][0]) if histogram.bins else wanted)
+def _find_lower_safely(histogram: _Histogram, wanted: float) -> float:
+    return _find_lower(histogram, max(wanted, histogram.bins[-1][0]) if histogram.bins else wanted)
 
 
 def _normalize(histogram: _Histogram, area: float | None, cumulative: bool | None) -> Value:
@@ -180,8 +180,8 @@ BUILDERS: Final[dict[str, Builder]] = {
     "GetSumAboveBound": _function(DOUBLE, (DOUBLE,), _sum_above, 1),
     "GetSumBelowBound": _function(DOUBLE, (DOUBLE,), _sum_below, 1),
     "GetSumInRange": _function(DOUBLE, (DOUBLE, DOUBLE), _sum_between, 2),
-    "CalcUpperBound": _function(DOUBLE, (DOUBLE,), _upper_bound, 1),
-    "CalcLowerBound": _function(DOUBLE, (DOUBLE,), _lower_bound, 1),
-    "CalcUpperBoundSafe": _function(DOUBLE, (DOUBLE,), _upper_bound_safe, 1),
-    "CalcLowerBoundSafe": _function(DOUBLE, (DOUBLE,), _lower_bound_safe, 1),
+    "CalcUpperBound": _function(DOUBLE, (DOUBLE,), _find_upper, 1),
+    "CalcLowerBound": _function(DOUBLE, (DOUBLE,), _find_lower, 1),
+    "CalcUpperBoundSafe": _function(DOUBLE, (DOUBLE,), _find_upper_safely, 1),
+    "CalcLowerBoundSafe": _function(DOUBLE, (DOUBLE,), _find_lower_safely, 1),
 }

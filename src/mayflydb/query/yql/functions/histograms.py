@@ -42,7 +42,7 @@ _MOST_BINS: Final = 1 << 16
 """The limit of the bins of histograms over a fixed scale, and the greatest that a query can ask for."""
 
 Quality: TypeAlias = Callable[[float, float, float, float], float]
-"""What is lost by merging two bins, of their positions and frequencies: (position, frequency, position, frequency)."""
+"""Returns the loss by merging two bins: (position, frequency, position, frequency)."""
 
 
 def _by_distance(left: float, one: float, right: float, two: float) -> float:
@@ -182,7 +182,7 @@ def _logarithmic(value: float, step: float, least: float, greatest: float) -> fl
     return min(max(nearest, least), greatest)
 
 
-def _fixed(kind: str, scale: Scale) -> AggregateBuilder:
+def _fixed_scale(kind: str, scale: Scale) -> AggregateBuilder:
     """`LinearHistogram(value [, step [, least [, greatest]]])`; for a logarithmic one the step is the base."""
 
     def build(call: Invocation) -> Aggregation:
@@ -218,14 +218,14 @@ def _fixed(kind: str, scale: Scale) -> AggregateBuilder:
 
 
 _WARD: Final = _adaptive("AdaptiveWard", _by_ward)
-_LOGARITHMIC: Final = _fixed("Logarithmic", _logarithmic)
+_LOGARITHMIC: Final = _fixed_scale("Logarithmic", _logarithmic)
 AGGREGATES: Final[dict[str, AggregateBuilder]] = {
     "histogram": _WARD,
     "hist": _WARD,
     "adaptivewardhistogram": _WARD,
     "adaptivedistancehistogram": _adaptive("AdaptiveDistance", _by_distance),
     "adaptiveweighthistogram": _adaptive("AdaptiveWeight", _by_weight),
-    "linearhistogram": _fixed("Linear", _linear),
+    "linearhistogram": _fixed_scale("Linear", _linear),
     "logarithmichistogram": _LOGARITHMIC,
     "loghistogram": _LOGARITHMIC,
 }

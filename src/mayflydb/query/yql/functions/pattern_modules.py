@@ -88,7 +88,7 @@ def _replace_group(call: Invocation) -> Operand:
     if pattern.groups != 1:
         raise argument_fault(call, "Expected an expression with exactly one group")
 
-    def replace(value: bytes, by: bytes) -> Value:
+    def replace(value: bytes, by: bytes | None) -> Value:
         found = pattern.search(value)
         if by is None or found is None or found[1] is None:
             return None if by is None else value
@@ -102,7 +102,7 @@ def _replace(call: Invocation) -> Operand:
     """`Hyperscan::Replace`: every match becomes the text, which stands for itself."""
     pattern = _compile(call, _pattern_at(call))
 
-    def replace(value: bytes, by: bytes) -> Value:
+    def replace(value: bytes, by: bytes | None) -> Value:
         return None if by is None else pattern.replace(value, lambda found: by)
 
     return TextFunction(lambda of: of if of != NULL else STRING, replace, None, extra=1)

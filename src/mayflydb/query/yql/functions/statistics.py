@@ -159,22 +159,22 @@ _SAMPLE: Final = _pair_aggregate(lambda number, xx, yy, xy: xy / (number - 1) if
 _CORRELATION: Final = _pair_aggregate(_correlation)
 
 
-def _named(names: tuple[str, ...], builder: AggregateBuilder) -> dict[str, AggregateBuilder]:
+def _under_names(names: tuple[str, ...], builder: AggregateBuilder) -> dict[str, AggregateBuilder]:
     return dict.fromkeys(names, builder)
 
 
 AGGREGATES: Final[dict[str, AggregateBuilder]] = {
-    **_named(("stddev", "stddevsample", "stddevsamp", "samplestddev"), _deviation(sample=True, root=True)),
-    **_named(("stddevpopulation", "stddevpop", "populationstddev"), _deviation(sample=False, root=True)),
-    **_named(
+    **_under_names(("stddev", "stddevsample", "stddevsamp", "samplestddev"), _deviation(sample=True, root=True)),
+    **_under_names(("stddevpopulation", "stddevpop", "populationstddev"), _deviation(sample=False, root=True)),
+    **_under_names(
         ("variance", "variancesample", "varsamp", "varsample", "samplevariance"), _deviation(sample=True, root=False)
     ),
-    **_named(
+    **_under_names(
         ("variancepopulation", "varpop", "varpopulation", "populationvariance"), _deviation(sample=False, root=False)
     ),
-    **_named(("correlation", "corr"), _CORRELATION),
-    **_named(("covariance", "covar", "covariancesample", "covarsamp", "covarsample"), _SAMPLE),
-    **_named(("covariancepopulation", "covarpop", "covarpopulation"), _POPULATION),
+    **_under_names(("correlation", "corr"), _CORRELATION),
+    **_under_names(("covariance", "covar", "covariancesample", "covarsamp", "covarsample"), _SAMPLE),
+    **_under_names(("covariancepopulation", "covarpop", "covarpopulation"), _POPULATION),
     "median": _median,
     "percentile": _percentile,
 }

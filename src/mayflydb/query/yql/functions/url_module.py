@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from typing import Final
-from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from mayflydb.query.yql.expression import Builder, Invocation, Operand
 from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.functions.signatures import build_by_signature, build_module
 from mayflydb.query.yql.functions.support import value_at
+from mayflydb.query.yql.functions.text_tools import cgi_escape, cgi_unescape, percent_decode, percent_encode
 from mayflydb.query.yql.types import DictType, ListType, Type, Value, bare
 
 _SCHEME: Final = re.compile(rb"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -26,7 +26,7 @@ _PARTS: Final = re.compile(
 _WWW: Final = re.compile(rb"www\.", re.IGNORECASE)
 _WWW2: Final = re.compile(rb"w+[0-9]*\.", re.IGNORECASE)
 # YDB's own set: what a URL may have stays as it is.
-_SAFE: Final = "/:?#[]@!$&'()*+,;=-._~%"
+_SAFE: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/:?#[]@!$&'()*+,;=%")
 
 
 def _scheme(url: bytes) -> bytes:
@@ -76,7 +76,7 @@ def _parameter(url: bytes, name: bytes) -> bytes | None:
     for pair in query.split(b"&"):
         key, _, value = pair.partition(b"=")
         if key == name:
-            return _decode_field(value)
+            return cgi_unescape(value)
     return None
 
 
@@ -107,11 +107,7 @@ def _cut(pattern: re.Pattern[bytes]) -> Callable[[bytes], bytes]:
 
 
 def _encode(text: bytes) -> bytes:
-    return quote_from_bytes(text, safe=_SAFE).encode()
-
-
-def _decode_field(text: bytes) -> bytes:
-    return unquote_to_bytes(text.replace(b"+", b" "))
+    return percent_encode(text, _SAFE)
 
 
 # --- query strings -----------------------------------------------------------------------------------------------------
@@ -136,11 +132,11 @@ def _pairs(
             if not (field and blank):
                 continue
         if value or blank:
-            found.append((_decode_field(key), _decode_field(value)))
+            found.append((cgi_unescape(key), cgi_unescape(value)))
     return found
 
 
-def _grouped(*arguments: Value) -> dict[bytes, list[bytes]]:
+def _group_pairs(*arguments: Value) -> dict[bytes, list[bytes]]:
     found: dict[bytes, list[bytes]] = {}
     for key, value in _pairs(*arguments):
         found.setdefault(key, []).append(value)
@@ -151,8 +147,7 @@ _OPTIONS: Final = "[KeepBlankValues:Bool?, Strict:Bool?, MaxFields:Uint32?, Sepa
 
 
 def _build(pairs: list[tuple[bytes, bytes | None]], separator: bytes | None = None) -> bytes:
-    texts = [f"{_component(key)}={_component(value or b'')}".encode() for key, value in pairs]
-    return (separator or b"&").join(texts)
+    return (separator or b"&").join(cgi_escape(key) + b"=" + cgi_escape(value or b"") for key, value in pairs)
 
 
 def _build_dict(fields: dict[bytes, bytes | None], separator: bytes | None = None) -> bytes:
@@ -178,10 +173,6 @@ def _build_query(call: Invocation) -> Operand:
     if isinstance(kind, DictType):
         return next(build(call) for payload, build in _BY_TYPE if isinstance(kind.payload, payload))
     return build_by_signature("(List<Tuple<String, String?>>, [Separator:String?]) -> String", _build)(call)
-
-
-def _component(text: bytes) -> str:
-    return quote_from_bytes(text, safe="-._~").replace("%20", "+")
 
 
 # --- Punycode ----------------------------------------------------------------------------------------------------------
@@ -211,7 +202,7 @@ _MAYBE: Final = "(String) -> String?"
 BUILDERS: Final[dict[str, Builder]] = build_module(
     {
         "Encode": (_OF_URL, _encode),
-        "Decode": (_OF_URL, unquote_to_bytes),
+        "Decode": (_OF_URL, percent_decode),
         "Parse": (f"(String) -> {_PARSED}", _parse),
         "GetScheme": (_OF_URL, _scheme),
         "GetHost": (_OF_URL, _host),
@@ -237,7 +228,7 @@ BUILDERS: Final[dict[str, Builder]] = build_module(
         "ForcePunycodeToHostName": (_OF_URL, lambda host: _from_punycode(host) or host),
         "CanBePunycodeHostName": ("(String) -> Bool", lambda host: b"xn--" in host.lower()),
         "QueryStringToList": (f"(String, {_OPTIONS}) -> List<Tuple<String, String>>", _pairs),
-        "QueryStringToDict": (f"(String, {_OPTIONS}) -> Dict<String, List<String>>", _grouped),
+        "QueryStringToDict": (f"(String, {_OPTIONS}) -> Dict<String, List<String>>", _group_pairs),
     }
 )
 BUILDERS["BuildQueryString"] = _build_query

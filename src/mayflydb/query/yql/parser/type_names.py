@@ -148,7 +148,7 @@ class TypeNames(TokenCursor):
             label = self.tag()
             self.expect(":")
         item = self.type_name()
-        members = (label,)
+        members: tuple[str, ...] = (label,)
         if self.accept("{"):
             if self.name().upper() != "FLAGS":
                 self.index -= 1

@@ -96,7 +96,7 @@ class Closure:
 
     def detach(self) -> Closure:
         binder = self._binder
-        names = {name: each for name, each in binder.names.items() if not isinstance(each, LambdaArgument)}
+        names: Names = {name: each for name, each in binder.names.items() if not isinstance(each, LambdaArgument)}
         return Closure(Binder(binder.context, names), self._tree)
 
     def _bind(self, types: tuple[Type, ...], missing: int) -> BoundLambda:
