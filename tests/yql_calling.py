@@ -38,6 +38,9 @@ class Fn:
         self._function = function
         self.arity = function.__code__.co_argcount
 
+    def detach(self) -> Fn:
+        return self
+
     def bind(self, types: Sequence[Type]) -> BoundLambda:
         parameters = [column(kind, number) for number, kind in enumerate(types)]
         body = self._function(*parameters)

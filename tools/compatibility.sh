@@ -2,7 +2,8 @@
 # tools/compatibility.sh [cosmos|mongo|ydb|sqlalchemy] [WORD...]: run the clients' own test suites against Mayfly, all or one of them, and
 # write docs/compatibility.md; with other words, run only the files whose names hold one of them, and write nothing. With `clients`,
 # run the checks of clients in other languages, and write their sections. With `functional [WORD...]`, run tests of MongoDB's server:
-# SAMPLE=n or `all`, SEED=n, WORKERS=n; FUNCTIONAL_TESTS names a copy of their repository, where GitHub is not reached.
+# SAMPLE=n or `all`, SEED=n, WORKERS=n; FUNCTIONAL_TESTS names a copy of their repository, where GitHub is not reached. With `yql`,
+# run the examples of YQL's documentation that state their results; YQL_DOCUMENTATION names a copy of YDB's repository.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,6 +15,17 @@ echo '*' >"$place/.gitignore"
 if [[ $* == clients ]]; then
     tools/clients.sh
     exec .venv/bin/python compatibility/run.py clients
+fi
+
+if [[ ${1:-} == yql ]]; then
+    pages=(yql/essentials/docs/en ydb/docs/en/core/yql)
+    clone=${YQL_DOCUMENTATION:-$place/ydb}
+    if [[ ! -d $clone ]]; then
+        git clone --quiet --depth 1 --filter=blob:none --sparse https://github.com/ydb-platform/ydb "$clone.new"
+        git -C "$clone.new" sparse-checkout set "${pages[@]}"
+        mv "$clone.new" "$clone"
+    fi
+    exec .venv/bin/python compatibility/documentation.py "${pages[@]/#/$clone/}"
 fi
 
 # An environment that uv made has no pip of its own.

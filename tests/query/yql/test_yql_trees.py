@@ -136,6 +136,10 @@ EXPRESSIONS = [
         "SUM(a) OVER (ROWS BETWEEN UNBOUNDED PRECEDING AND 1 FOLLOWING)",
         "SUM(a) OVER (ROWS BETWEEN UNBOUNDED PRECEDING AND 1 FOLLOWING)",
     ),
+    (
+        "SUM(a) OVER (ORDER BY b RANGE BETWEEN Interval('P1D') PRECEDING AND $x FOLLOWING)",
+        'SUM(a) OVER (ORDER BY b RANGE BETWEEN (Interval("P1D")) PRECEDING AND ($x) FOLLOWING)',
+    ),
     # Lambdas.
     ("ListMap($l, ($x) -> ($x + 1))", "ListMap($l, ($x) -> ($x + 1))"),
     ("($x, $y?) -> { $z = $x; RETURN $z; }", "($x, $y?) -> { $z = $x; RETURN $z; }"),

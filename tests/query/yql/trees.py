@@ -219,6 +219,9 @@ class Trees:
                 ((None, None), (None, 0), (None, -1), (-3, 0), (-3, -1), (0, 0), (0, 4), (2, 4), (2, None))
             ),
         )
+        if frame.kind == "RANGE" and frame.lower and self.flag():
+            lower = 1 if frame.lower > 0 else -1
+            frame = s.Frame(AT, "RANGE", lower, frame.upper, self.expression(depth))
         items = self.some(lambda: self.item(depth))
         return s.Window(AT, items, self.order(depth), self.maybe(lambda: frame))
 

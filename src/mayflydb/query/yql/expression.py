@@ -37,6 +37,10 @@ class Lambda(Protocol):
     def bind(self, types: Sequence[Type]) -> BoundLambda:
         """Bind the body for arguments of these types. Faults: those of the body."""
 
+    def detach(self) -> Lambda:
+        """Return the same lambda without the row and the outer arguments of its definition: its calls need no row. Binding
+        it is a fault where the body reads them."""
+
 
 class BoundLambda(msgspec.Struct, frozen=True):
     """A bound lambda. `call(arguments, row, run)` returns the value of the body; `row` and `run` belong to the
@@ -52,7 +56,28 @@ class TypeOperand(msgspec.Struct, frozen=True):
     type: Type
 
 
-Operand: TypeAlias = Expression | Lambda | TypeOperand
+class BoundFactory(msgspec.Struct, frozen=True):
+    """An aggregate over values of one type, without operands that it reads by itself.
+
+    `step(state, value, row, run)` returns the next state; `row` and `run` belong to the expression around it. `finish(state,
+    run)` is the result. No two groups share a state. `null_when_empty`: the result over no value is NULL.
+    """
+
+    type: Type
+    start: Callable[[], Value]
+    step: Callable[[Value, Value, Row, Run], Value]
+    finish: Callable[[Value, Run], Value]
+    null_when_empty: bool
+
+
+class Factory(msgspec.Struct, frozen=True):
+    """An aggregate whose values are not named yet: `AggregationFactory("sum")`. `bind(call, type)` returns it for values of
+    a type; `call` is the call that applies it. Faults: it does not take such values."""
+
+    bind: Callable[[Invocation, Type], BoundFactory]
+
+
+Operand: TypeAlias = Expression | Lambda | TypeOperand | Factory
 
 
 class Invocation(msgspec.Struct, frozen=True):
@@ -79,6 +104,9 @@ class Aggregation(msgspec.Struct, frozen=True):
 
     `fold(state, values)` returns the state after the steps of several rows, for their values of the only operand (without
     operands: any values, one for each row); None: there is no quicker way than the steps.
+
+    `contextual`: steps get the pair of row and run behind the operands' values. `finish_in_run`: gives the result instead of
+    `finish`, which then only tells what there is without rows.
     """
 
     type: Type
@@ -86,11 +114,22 @@ class Aggregation(msgspec.Struct, frozen=True):
     step: Callable[[Value, tuple[Value, ...]], Value]
     finish: Callable[[Value], Value]
     fold: Callable[[Value, Sequence[Value]], Value] | None = None
+    contextual: bool = False
+    finish_in_run: Callable[[Value, Run], Value] | None = None
+
+    def end(self, state: Value, run: Run) -> Value:
+        """Return the result of a state."""
+        return self.finish(state) if self.finish_in_run is None else self.finish_in_run(state, run)
 
     @property
     def is_null_without_rows(self) -> bool:
         """True if the result over no rows is NULL, as of MIN and SUM; COUNT has 0."""
         return self.finish(self.start()) is None
+
+
+def pair_with_run(row: Row, run: Run) -> Value:
+    """The operand behind those of a contextual aggregation."""
+    return row, run
 
 
 AggregateBuilder: TypeAlias = Callable[[Invocation], Aggregation]

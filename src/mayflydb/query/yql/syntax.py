@@ -36,7 +36,8 @@ class TypeName(Syntax, frozen=True):
     """A type: `Uint64`, `Decimal(22, 9)`, `List<T>`, `T?`, `Struct<a: T>`.
 
     `name` is as written ("Optional" for `T?`). `arguments` are types, numbers or, for a tag, a text. `members` are the
-    names of the arguments of a Struct, or of a Variant over one.
+    names of the arguments of a Struct, or of a Variant over one. A named expression is called `$x`. `TypeNames.callable_type`
+    tells what a Callable has.
     """
 
     name: str
@@ -77,6 +78,13 @@ class Member(Syntax, frozen=True):
 
     of: Expression
     name: str | int
+
+
+class NamedMember(Syntax, frozen=True):
+    """`of.$name`: the member that a named expression names."""
+
+    of: Expression
+    name: Parameter
 
 
 class Subscript(Syntax, frozen=True):
@@ -207,9 +215,9 @@ class TupleLiteral(Syntax, frozen=True):
 
 
 class StructLiteral(Syntax, frozen=True):
-    """`<|a: 1|>`"""
+    """`<|a: 1|>`. The name of a member may be an expression: `<|$name: 1, "a" || "b": 2|>`."""
 
-    members: tuple[tuple[str, Expression], ...]
+    members: tuple[tuple[str | Expression, Expression], ...]
 
 
 class DictLiteral(Syntax, frozen=True):
@@ -243,6 +251,7 @@ Expression: TypeAlias = (
     | Name
     | Parameter
     | Member
+    | NamedMember
     | Subscript
     | Unary
     | Binary
@@ -280,11 +289,16 @@ class OrderItem(Syntax, frozen=True):
 
 
 class Frame(Syntax, frozen=True):
-    """`ROWS BETWEEN lower AND upper`: each bound is None for UNBOUNDED, 0 for CURRENT ROW, negative for PRECEDING."""
+    """`ROWS BETWEEN lower AND upper`: each bound is None for UNBOUNDED, 0 for CURRENT ROW, negative for PRECEDING.
+
+    `lower_by` and `upper_by`: the distance where it is an expression; the bound is then 1 or -1.
+    """
 
     kind: Literal["ROWS", "RANGE", "GROUPS"]
     lower: int | None
     upper: int | None
+    lower_by: Expression | None = None
+    upper_by: Expression | None = None
 
 
 class Window(Syntax, frozen=True):

@@ -15,12 +15,14 @@
 | Dict, Set | dict; dict with None for each payload |
 | Variant | (index of the alternative, value) |
 | Void, EmptyList, EmptyDict | None, [], {} |
+| Callable | a function of the tuple of all arguments and the run; never stored or sent |
 
 Source: https://ydb.tech/docs/en/yql/reference/types/ and `ydb_value.proto`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -93,6 +95,22 @@ class VariantType(Type, frozen=True):
 class TaggedType(Type, frozen=True):
     tag: str
     item: Type
+
+
+class CallableArgument(msgspec.Struct, frozen=True):
+    """An argument of a Callable. `automap`: the function does not get NULL; its result is NULL then."""
+
+    type: Type
+    name: str = ""
+    automap: bool = False
+
+
+class CallableType(Type, frozen=True):
+    """A function as a value. `optional`: the number of the last arguments that a call may omit."""
+
+    arguments: tuple[CallableArgument, ...]
+    result: Type
+    optional: int = 0
 
 
 class VoidType(Type, frozen=True):
@@ -183,13 +201,24 @@ def _format(type: Type, short: bool) -> str:
             return f"Tuple<{','.join(map(inner, items))}>"
         case StructType(members):
             return "Struct<" + ",".join(f"'{name}':{inner(part)}" for name, part in members) + ">"
-        case DictType(key, VoidType()):
-            return f"Set<{inner(key)}>"
         case DictType(key, payload):
-            return f"Dict<{inner(key)},{inner(payload)}>"
+            return f"Set<{inner(key)}>" if payload == VOID else f"Dict<{inner(key)},{inner(payload)}>"
         case VariantType(over):
             return f"Variant{inner(over).removeprefix('Tuple').removeprefix('Struct')}"
         case TaggedType(tag, item):
             return f"Tagged<{inner(item)},'{tag}'>"
+        case CallableType():
+            return _format_callable(type, inner)
         case _:
             return type.__class__.__name__.removesuffix("Type")
+
+
+def _format_callable(type: CallableType, inner: Callable[[Type], str]) -> str:
+    """`Callable<(Int32,[b:String?])->Bool>`: the optional arguments are in brackets, all in one pair."""
+    required = len(type.arguments) - type.optional
+    texts = []
+    for place, each in enumerate(type.arguments):
+        label = f"'{each.name}':" if each.name else ""
+        text = f"{label}{inner(each.type)}{'{Flags:AutoMap}' * each.automap}"
+        texts.append("[" * (place == required) + text)
+    return f"Callable<({','.join(texts)}{']' * (type.optional > 0)})->{inner(type.result)}>"

@@ -30,6 +30,7 @@ from mayflydb.query.yql.syntax import (
     Literal_,
     Member,
     Name,
+    NamedMember,
     OrderItem,
     Parameter,
     Query,
@@ -188,6 +189,10 @@ def _member(node: Member) -> str:
     return f"{of}.{node.name if isinstance(node.name, int) else quote(node.name)}"
 
 
+def _named_member(node: NamedMember) -> str:
+    return f"{expression(node.of, _ATOM)}.{parameter(node.name.name)}"
+
+
 def _lambda(node: Lambda) -> str:
     first_optional = len(node.parameters) - node.optional
     inside = ", ".join(f"{parameter(name)}{'?' * (i >= first_optional)}" for i, name in enumerate(node.parameters))
@@ -222,7 +227,11 @@ def _tuple(node: TupleLiteral) -> str:
 
 
 def _struct(node: StructLiteral) -> str:
-    return "<|" + ", ".join(f"{quote(name)}: {expression(value)}" for name, value in node.members) + "|>"
+    items = (
+        f"{quote(name) if isinstance(name, str) else f'({expression(name)})'}: {expression(value)}"
+        for name, value in node.members
+    )
+    return "<|" + ", ".join(items) + "|>"
 
 
 def _subquery(node: Subquery) -> str:
@@ -274,15 +283,17 @@ def window(node: Window) -> str:
 
 
 def _frame(node: Frame) -> str:
-    return f"{node.kind} BETWEEN {_frame_end(node.lower, 'PRECEDING')} AND {_frame_end(node.upper, 'FOLLOWING')}"
+    lower = _frame_end(node.lower, node.lower_by, "PRECEDING")
+    return f"{node.kind} BETWEEN {lower} AND {_frame_end(node.upper, node.upper_by, 'FOLLOWING')}"
 
 
-def _frame_end(bound: int | None, unbounded: str) -> str:
+def _frame_end(bound: int | None, by: Expression | None, unbounded: str) -> str:
     if bound is None:
         return f"UNBOUNDED {unbounded}"
     if bound == 0:
         return "CURRENT ROW"
-    return f"{abs(bound)} {'PRECEDING' if bound < 0 else 'FOLLOWING'}"
+    distance = str(abs(bound)) if by is None else f"({expression(by)})"
+    return f"{distance} {'PRECEDING' if bound < 0 else 'FOLLOWING'}"
 
 
 WRITERS: Final[dict[type[Any], Callable[[Any], str]]] = {
@@ -290,6 +301,7 @@ WRITERS: Final[dict[type[Any], Callable[[Any], str]]] = {
     Name: lambda node: backtick(node.name) if node.quoted else function(node.name),
     Parameter: lambda node: parameter(node.name),
     Member: _member,
+    NamedMember: _named_member,
     Subscript: lambda node: f"{expression(node.of, _ATOM)}[{expression(node.index)}]",
     Unary: _unary,
     Binary: _binary,

@@ -20,6 +20,7 @@ from mayflydb.query.yql.functions import unsupported
 _PACKAGE: Final = "mayflydb.query.yql.functions"
 _BUILTINS: Final = (
     *("constructors", "optionals", "lists", "list_sources", "dicts", "structs", "type_functions", "strings", "clock"),
+    *("factories", "callables", "folds", "list_choices", "pickles", "type_handles"),
 )
 _MODULES: Final = {
     "datetime": ("datetime_intervals", "datetime_module", "datetime_formats"),
@@ -27,13 +28,20 @@ _MODULES: Final = {
     "yson": ("yson_module",),
     "yson2": ("yson_module",),
     "unicode": ("unicode_module",),
+    "hyperscan": ("pattern_modules",),
+    "pire": ("pattern_modules",),
     "re2": ("re2_module",),
     "math": ("math_module",),
     "digest": ("digest_module",),
+    "histogram": ("histogram_module",),
+    "ip": ("ip_module",),
+    "url": ("url_module",),
     "knn": ("knn_module",),
     "datetime2": ("datetime_intervals", "datetime_module", "datetime_formats"),
 }
-_AGGREGATES: Final = ("aggregates", "statistics")
+_TABLES: Final = {"hyperscan": "HYPERSCAN", "pire": "PIRE"}
+"""The tables of modules that share one of Python's with another module."""
+_AGGREGATES: Final = ("aggregates", "statistics", "estimates", "histograms", "factories")
 
 
 def find(name: str) -> Builder | None:
@@ -68,7 +76,7 @@ def _builtins() -> dict[str, Builder]:
 
 @lru_cache(maxsize=64)
 def _module(name: str) -> dict[str, Builder]:
-    return _gather(_MODULES.get(name, ()), "BUILDERS")
+    return _gather(_MODULES.get(name, ()), _TABLES.get(name, "BUILDERS"))
 
 
 @lru_cache(maxsize=1)

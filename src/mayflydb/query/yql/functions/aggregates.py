@@ -1,4 +1,5 @@
-"""Aggregates: COUNT, SUM, MIN and others. NULL is ignored; the aggregate of no value but NULL is NULL (COUNT: 0).
+"""Aggregates: COUNT, SUM, MIN and others. NULL is ignored, except by BOOL_AND, BOOL_OR and BOOL_XOR; the aggregate of no
+value but NULL is NULL (COUNT: 0).
 
 Types are those of a group that has rows. Where a group may be empty, as without GROUP BY, the caller makes them Optional.
 Source: https://ydb.tech/docs/en/yql/reference/builtins/aggregation
@@ -449,11 +450,39 @@ def _conditional(build: Callable[[Invocation, Expression], Aggregation]) -> Aggr
 
 
 def _logical(combine: Callable[[Value, Value], Value]) -> AggregateBuilder:
+    """BOOL_AND and others. NULL is a third truth value here, and not ignored."""
+
+    # A state is kept in a tuple, since it may be NULL.
+    def step(state: Value, values: Values) -> Value:
+        return (values[0],) if state is None else (combine(state[0], values[0]),)
+
+    def fold(state: Value, values: Sequence[Value]) -> Value:
+        if not values:
+            return state
+        return (reduce(combine, values),) if state is None else (reduce(combine, values, state[0]),)
+
     def build(call: Invocation) -> Aggregation:
         count_operands(call, 1)
-        return fold_values(boolean_at(call, 0).type, combine)
+        kind = boolean_at(call, 0).type
+        return Aggregation(kind, _nothing, step, lambda state: None if state is None else state[0], fold)
 
     return build
+
+
+def _and(left: Value, right: Value) -> Value:
+    if left is False or right is False:
+        return False
+    return None if left is None or right is None else True
+
+
+def _or(left: Value, right: Value) -> Value:
+    if left is True or right is True:
+        return True
+    return None if left is None or right is None else False
+
+
+def _xor(left: Value, right: Value) -> Value:
+    return None if left is None or right is None else left != right
 
 
 def _bits(combine: Callable[[Value, Value], Value]) -> AggregateBuilder:
@@ -487,9 +516,9 @@ AGGREGATES: Final[dict[str, AggregateBuilder]] = {
     "countif": _count_if,
     "sumif": _conditional(build_sum),
     "avgif": _conditional(build_average),
-    "booland": _logical(lambda left, right: left and right),
-    "boolor": _logical(lambda left, right: left or right),
-    "boolxor": _logical(lambda left, right: left != right),
+    "booland": _logical(_and),
+    "boolor": _logical(_or),
+    "boolxor": _logical(_xor),
     "bitand": _bits(lambda left, right: left & right),
     "bitor": _bits(lambda left, right: left | right),
     "bitxor": _bits(lambda left, right: left ^ right),

@@ -46,6 +46,9 @@ class UnaryFunction:
     def __init__(self, make: Callable[[Type], tuple[Type, Callable[[Value], Value]]]) -> None:
         self._make = make
 
+    def detach(self) -> UnaryFunction:
+        return self
+
     def bind(self, types: Sequence[Type]) -> BoundLambda:
         kind, change = self._make(types[0])
 

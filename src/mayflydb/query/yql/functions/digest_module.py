@@ -6,6 +6,7 @@ Source: https://ydb.tech/docs/en/yql/reference/udf/list/digest
 from __future__ import annotations
 
 import hashlib
+import zlib
 from typing import Final
 
 from mayflydb.query.yql.expression import Builder
@@ -39,6 +40,10 @@ BUILDERS: Final[dict[str, Builder]] = build_module(
         "NumericHash": ("(Uint64) -> Uint64", hashes.numeric),
         "Md5Hex": (_RAW, lambda value: hashlib.md5(value, usedforsecurity=False).hexdigest().encode()),
         "Md5Raw": (_RAW, lambda value: hashlib.md5(value, usedforsecurity=False).digest()),
+        "Crc32": ("(String) -> Uint32", zlib.crc32),
+        "IntHash64": ("(Uint64) -> Uint64", hashes.finish_murmur),
+        "Sha224": (_RAW, lambda value: hashlib.sha224(value).digest()),
+        "Sha384": (_RAW, lambda value: hashlib.sha384(value).digest()),
         "Sha1": (_RAW, lambda value: hashlib.sha1(value, usedforsecurity=False).digest()),
         "Sha256": (_RAW, lambda value: hashlib.sha256(value).digest()),
         "Sha512": (_RAW, lambda value: hashlib.sha512(value).digest()),

@@ -28,6 +28,15 @@ def numeric(key: int) -> int:
     return key ^ (key >> 31)
 
 
+def finish_murmur(key: int) -> int:
+    """The last mix of MurmurHash3, which ClickHouse calls intHash64."""
+    key ^= key >> 33
+    key = (key * 0xFF51AFD7ED558CCD) & _MASK
+    key ^= key >> 33
+    key = (key * 0xC4CEB9FE1A85EC53) & _MASK
+    return key ^ (key >> 33)
+
+
 # --- CityHash --------------------------------------------------------------------------------------------------------
 
 

@@ -205,74 +205,6 @@ def _sorting(descending: bool) -> Builder:
     return build
 
 
-def _fold(call: Invocation) -> Operand:
-    """`ListFold(list, state, (item, state) -> state)`"""
-    count_operands(call, 3)
-    given, item = list_at(call, 0)
-    initial = value_at(call, 1)
-    body = lambda_at(call, 2, [item, initial.type])
-    if body.type != initial.type:
-        raise argument_fault(
-            call, f"Mismatch of types of state: {format_type(initial.type)} != {format_type(body.type)}"
-        )
-    evaluate, start, step = given.evaluate, initial.evaluate, body.call
-
-    def fold(row: Row, run: Run) -> Value:
-        values = evaluate(row, run)
-        if values is None:
-            return None
-        state = start(row, run)
-        for value in values:
-            state = step((value, state), row, run)
-        return state
-
-    return Expression(optional(initial.type) if is_optional(given.type) else initial.type, fold)
-
-
-def _fold1(call: Invocation) -> Operand:
-    """`ListFold1(list, (item) -> state, (item, state) -> state)`"""
-    count_operands(call, 3)
-    given, item = list_at(call, 0)
-    first = lambda_at(call, 1, [item])
-    body = lambda_at(call, 2, [item, first.type])
-    evaluate, some = given.evaluate, wrap_optional(first.type)
-
-    def fold(row: Row, run: Run) -> Value:
-        values = evaluate(row, run)
-        if not values:
-            return None
-        state = first.call((values[0],), row, run)
-        for value in values[1:]:
-            state = body.call((value, state), row, run)
-        return some(state)
-
-    return Expression(OptionalType(first.type), fold)
-
-
-def _fold_map(call: Invocation) -> Operand:
-    """`ListFoldMap(list, state, (item, state) -> (result, state))`"""
-    count_operands(call, 3)
-    given, item = list_at(call, 0)
-    initial = value_at(call, 1)
-    body = lambda_at(call, 2, [item, initial.type])
-    if not isinstance(body.type, TupleType) or len(body.type.items) != 2 or body.type.items[1] != initial.type:
-        raise argument_fault(call, f"Expected a tuple of a result and a state, but got: {format_type(body.type)}")
-    evaluate, start, step = given.evaluate, initial.evaluate, body.call
-
-    def fold(row: Row, run: Run) -> Value:
-        values = evaluate(row, run)
-        if values is None:
-            return None
-        state, results = start(row, run), []
-        for value in values:
-            result, state = step((value, state), row, run)
-            results.append(result)
-        return results
-
-    kind = ListType(body.type.items[0])
-    return Expression(optional(kind) if is_optional(given.type) else kind, fold)
-
-
 # --- search ----------------------------------------------------------------------------------------------------------
 
 
@@ -513,9 +445,6 @@ BUILDERS: Final[dict[str, Builder]] = {
     "ListSort": _sorting(descending=False),
     "ListSortAsc": _sorting(descending=False),
     "ListSortDesc": _sorting(descending=True),
-    "ListFold": _fold,
-    "ListFold1": _fold1,
-    "ListFoldMap": _fold_map,
     "ListHas": _has,
     "ListIndexOf": _index_of,
     "ListAny": _all_or_any(True),

@@ -41,6 +41,12 @@ def _just(call: Invocation) -> Operand:
     return apply_with_nulls([given], OptionalType(given.type), wrap_optional(given.type))
 
 
+def _as_optional(call: Invocation) -> Operand:
+    """`AsOptional(value)`: as Just, except that an Optional stays as it is."""
+    count_operands(call, 1)
+    return value_at(call, 0) if is_optional(value_at(call, 0).type) else _just(call)
+
+
 def _unwrap(call: Invocation) -> Operand:
     """`Unwrap(value? [, message])`"""
     given = count_operands(call, 1, 2)
@@ -195,6 +201,7 @@ def _likely(call: Invocation) -> Operand:
 
 BUILDERS: Final[dict[str, Builder]] = {
     "Just": _just,
+    "AsOptional": _as_optional,
     "Unwrap": _unwrap,
     "Ensure": _ensure,
     "EnsureType": _ensure_type,

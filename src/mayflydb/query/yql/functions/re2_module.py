@@ -56,6 +56,9 @@ class TextFunction:
         self.arity = 1 + extra
         self._kind, self._change, self._nothing = kind, change, nothing
 
+    def detach(self) -> TextFunction:
+        return self
+
     def bind(self, types: Sequence[Type]) -> BoundLambda:
         for kind in types:
             if bare(kind) not in (STRING, UTF8) and kind != NULL:

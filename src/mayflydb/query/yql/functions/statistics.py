@@ -30,8 +30,6 @@ from mayflydb.query.yql.types import (
     Value,
     bare,
     format_type,
-    is_optional,
-    optional,
 )
 
 
@@ -73,12 +71,11 @@ def _deviation(sample: bool, root: bool) -> AggregateBuilder:
 
 
 def _pair_aggregate(finish: Callable[[int, float, float, float], float]) -> AggregateBuilder:
-    """Aggregates of pairs without NULL: `finish` gets their number, and the sums of squares and products about the means."""
+    """Aggregates of pairs: `finish` gets their number, and the sums of squares and products about the means. NULL counts as
+    0."""
 
     def step(state: Value, values: Values) -> Value:
-        if None in values[:2]:
-            return state
-        x, y = float(values[0]), float(values[1])
+        x, y = float(values[0] or 0), float(values[1] or 0)
         number, mean_x, mean_y, xx, yy, xy = state or (0, 0.0, 0.0, 0.0, 0.0, 0.0)
         number += 1
         dx, dy = x - mean_x, y - mean_y
@@ -89,9 +86,8 @@ def _pair_aggregate(finish: Callable[[int, float, float, float], float]) -> Aggr
         count_operands(call, 2)
         _check_numeric(call, 0)
         _check_numeric(call, 1)
-        null = is_optional(value_at(call, 0).type) or is_optional(value_at(call, 1).type)
         return Aggregation(
-            optional(DOUBLE) if null else DOUBLE,
+            DOUBLE,
             lambda: None,
             step,
             lambda state: None if state is None else finish(state[0], *state[3:]),
@@ -158,25 +154,27 @@ def _interpolate(ordered: list[Value], share: float, whole: bool) -> Value:
     return float(ordered[low] + (ordered[high] - ordered[low]) * (place - low))
 
 
+_POPULATION: Final = _pair_aggregate(lambda number, xx, yy, xy: xy / number)
+_SAMPLE: Final = _pair_aggregate(lambda number, xx, yy, xy: xy / (number - 1) if number > 1 else math.nan)
+_CORRELATION: Final = _pair_aggregate(_correlation)
+
+
+def _under_names(names: tuple[str, ...], builder: AggregateBuilder) -> dict[str, AggregateBuilder]:
+    return dict.fromkeys(names, builder)
+
+
 AGGREGATES: Final[dict[str, AggregateBuilder]] = {
-    "stddev": _deviation(sample=True, root=True),
-    "stddevsample": _deviation(sample=True, root=True),
-    "stddevpopulation": _deviation(sample=False, root=True),
-    "stddevsamp": _deviation(sample=True, root=True),
-    "stddevpop": _deviation(sample=False, root=True),
-    "populationstddev": _deviation(sample=False, root=True),
-    "variance": _deviation(sample=True, root=False),
-    "variancesample": _deviation(sample=True, root=False),
-    "variancepopulation": _deviation(sample=False, root=False),
-    "varsamp": _deviation(sample=True, root=False),
-    "varpop": _deviation(sample=False, root=False),
-    "populationvariance": _deviation(sample=False, root=False),
-    "correlation": _pair_aggregate(_correlation),
-    "corr": _pair_aggregate(_correlation),
-    "covariance": _pair_aggregate(lambda number, xx, yy, xy: xy / (number - 1) if number > 1 else math.nan),
-    "covariancesample": _pair_aggregate(lambda number, xx, yy, xy: xy / (number - 1) if number > 1 else math.nan),
-    "covariancepopulation": _pair_aggregate(lambda number, xx, yy, xy: xy / number),
-    "covarpop": _pair_aggregate(lambda number, xx, yy, xy: xy / number),
+    **_under_names(("stddev", "stddevsample", "stddevsamp", "samplestddev"), _deviation(sample=True, root=True)),
+    **_under_names(("stddevpopulation", "stddevpop", "populationstddev"), _deviation(sample=False, root=True)),
+    **_under_names(
+        ("variance", "variancesample", "varsamp", "varsample", "samplevariance"), _deviation(sample=True, root=False)
+    ),
+    **_under_names(
+        ("variancepopulation", "varpop", "varpopulation", "populationvariance"), _deviation(sample=False, root=False)
+    ),
+    **_under_names(("correlation", "corr"), _CORRELATION),
+    **_under_names(("covariance", "covar", "covariancesample", "covarsamp", "covarsample"), _SAMPLE),
+    **_under_names(("covariancepopulation", "covarpop", "covarpopulation"), _POPULATION),
     "median": _median,
     "percentile": _percentile,
 }

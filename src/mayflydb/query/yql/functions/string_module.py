@@ -14,8 +14,11 @@ from typing import Final
 
 from mayflydb.query.yql.expression import Builder
 from mayflydb.query.yql.faults import fault
+from mayflydb.query.yql.functions import human_readable
 from mayflydb.query.yql.functions.signatures import build_module
 from mayflydb.query.yql.functions.text_tools import (
+    cgi_escape,
+    cgi_unescape,
     levenshtein_distance,
     remove_all,
     remove_first,
@@ -109,17 +112,6 @@ def _unescape(value: bytes) -> bytes:
     return _ESCAPED.sub(one, value)
 
 
-_SAFE: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.!~*()/@$,:;'")
-
-
-def _cgi_escape(value: bytes) -> bytes:
-    return b"".join(b"+" if each == 32 else bytes((each,)) if each in _SAFE else b"%%%02X" % each for each in value)
-
-
-def _cgi_unescape(value: bytes) -> bytes:
-    return re.sub(rb"%([0-9A-Fa-f]{2})", lambda found: bytes((int(found[1], 16),)), value.replace(b"+", b" "))
-
-
 def _encode_html(value: bytes) -> bytes:
     text = html.escape(value.decode("latin-1"), quote=True)
     return text.replace("&#x27;", "&#39;").encode("latin-1")
@@ -197,6 +189,9 @@ _REPLACES: Final = "(String, String, String) -> String"
 
 BUILDERS: Final[dict[str, Builder]] = build_module(
     {
+        "HumanReadableBytes": ("(Uint64) -> String", human_readable.format_bytes),
+        "HumanReadableDuration": ("(Uint64) -> String", human_readable.format_duration),
+        "HumanReadableQuantity": ("(Uint64) -> String", human_readable.format_quantity),
         "Base64Encode": (_CHANGES, base64.b64encode),
         "Base64EncodeUrl": (_CHANGES, base64.urlsafe_b64encode),
         "Base64Decode": (_DECODES, _base64_decode),
@@ -208,8 +203,8 @@ BUILDERS: Final[dict[str, Builder]] = build_module(
         "UnescapeC": (_CHANGES, _unescape),
         "EncodeHtml": (_CHANGES, _encode_html),
         "DecodeHtml": (_CHANGES, _decode_html),
-        "CgiEscape": (_CHANGES, _cgi_escape),
-        "CgiUnescape": (_CHANGES, _cgi_unescape),
+        "CgiEscape": (_CHANGES, cgi_escape),
+        "CgiUnescape": (_CHANGES, cgi_unescape),
         "Strip": (_CHANGES, lambda value: value.strip(b" \t\n\v\f\r")),
         "Collapse": (_CHANGES, _collapse),
         "CollapseText": ("(String, Uint64) -> String", _collapse_text),

@@ -324,6 +324,8 @@ def _way(call: Invocation) -> Operand:
     from mayflydb.query.yql.types import UINT32, UTF8
 
     count_operands(call, 1)
+    if isinstance(value_at(call, 0).type, NullType):
+        return value_at(call, 0)
     given, kind = _variant_at(call, 0)
     if isinstance(kind.over, StructType):
         names = [name for name, _ in kind.over.members]
@@ -334,6 +336,8 @@ def _way(call: Invocation) -> Operand:
 def _variant_item(call: Invocation) -> Operand:
     """`VariantItem(variant)`: the value, if all alternatives have the same type."""
     count_operands(call, 1)
+    if isinstance(value_at(call, 0).type, NullType):
+        return value_at(call, 0)
     given, kind = _variant_at(call, 0)
     items = {item for _, item in alternatives(kind)}
     if len(items) != 1:

@@ -6,8 +6,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mayflydb.query.yql import conversions
-from mayflydb.query.yql.expression import BoundLambda, Evaluate, Expression, Invocation, Lambda, Operand, TypeOperand
-from mayflydb.query.yql.faults import Fault, type_fault
+from mayflydb.query.yql.expression import (
+    BoundLambda,
+    Evaluate,
+    Expression,
+    Factory,
+    Invocation,
+    Lambda,
+    Operand,
+    TypeOperand,
+)
+from mayflydb.query.yql.faults import Fault, fault, type_fault
 from mayflydb.query.yql.schemas import Row, Run
 from mayflydb.query.yql.types import (
     FLOATS,
@@ -16,6 +25,7 @@ from mayflydb.query.yql.types import (
     STRING,
     UTF8,
     YSON,
+    CallableType,
     Just,
     OptionalType,
     Type,
@@ -73,22 +83,80 @@ def type_at(call: Invocation, index: int) -> Type:
 
 def lambda_at(call: Invocation, index: int, types: Sequence[Type]) -> BoundLambda:
     """The operand at this position, which must be a lambda, bound for arguments of these types."""
+    found = function_at(call, index)
+    if found.arity != len(types):
+        raise argument_fault(call, f"Expected a lambda with {len(types)} argument(s), but got {found.arity}")
+    return found.bind(types)
+
+
+def function_at(call: Invocation, index: int) -> Lambda:
+    """The operand at this position, which must be a lambda."""
     operand = operand_at(call, index)
-    if isinstance(operand, (Expression, TypeOperand)):
+    if isinstance(operand, Expression) and isinstance(operand.type, CallableType):
+        return CallableValue(operand, operand.type)
+    if isinstance(operand, (Expression, TypeOperand, Factory)):
         raise argument_fault(call, f"Expected a lambda as argument #{index + 1}, but got a {_kind(operand)}")
-    if operand.arity != len(types):
-        raise argument_fault(call, f"Expected a lambda with {len(types)} argument(s), but got {operand.arity}")
-    return operand.bind(types)
+    return operand
+
+
+class CallableValue:
+    """A value of a Callable type as a lambda: its arguments are converted to those of the type."""
+
+    def __init__(self, given: Expression, kind: CallableType) -> None:
+        self._given, self._kind = given, kind
+        self.arity = len(kind.arguments)
+
+    def detach(self) -> CallableValue:
+        return self
+
+    def bind(self, types: Sequence[Type]) -> BoundLambda:
+        kind, evaluate = self._kind, self._given.evaluate
+        missing = self.arity - len(types)
+        if not 0 <= missing <= kind.optional:
+            raise fault(f"Expected {self.arity - kind.optional} to {self.arity} arguments, but got: {len(types)}")
+        passed = [self._convert(place, type) for place, type in enumerate(types)]
+        rest = (None,) * missing
+        automapped = [place for place, each in enumerate(types) if is_optional(each) and kind.arguments[place].automap]
+
+        def run_value(arguments: tuple[Value, ...], row: Row, run: Run) -> Value:
+            if any(arguments[place] is None for place in automapped):
+                return None
+            given = tuple([convert(arguments, run) for convert in passed])
+            return evaluate(row, run)(given + rest, run)
+
+        return BoundLambda(optional(kind.result) if automapped else kind.result, run_value)
+
+    def _convert(self, place: int, type: Type) -> Evaluate:
+        argument = self._kind.arguments[place]
+        wanted = optional(argument.type) if argument.automap and is_optional(type) else argument.type
+        found = coerce(Expression(type, lambda row, run: row[place]), wanted)
+        if found is None:
+            raise fault(
+                f"Mismatch type argument #{place + 1}, type diff: {format_long(type)} != {format_long(argument.type)}"
+            )
+        return found.evaluate
+
+
+def factory_at(call: Invocation, index: int) -> Factory:
+    """The operand at this position, which must be an aggregation factory."""
+    operand = operand_at(call, index)
+    if not isinstance(operand, Factory):
+        raise argument_fault(
+            call, f"Expected an aggregation factory as argument #{index + 1}, but got a {_kind(operand)}"
+        )
+    return operand
 
 
 def _kind(operand: Operand) -> str:
     if isinstance(operand, Expression):
         return "value"
+    if isinstance(operand, Factory):
+        return "factory"
     return "type" if isinstance(operand, TypeOperand) else "lambda"
 
 
 def as_lambda(operand: Operand) -> Lambda:
-    assert not isinstance(operand, (Expression, TypeOperand))
+    assert not isinstance(operand, (Expression, TypeOperand, Factory))
     return operand
 
 

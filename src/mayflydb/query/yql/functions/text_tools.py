@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from mayflydb.query.yql.faults import fault
 
@@ -77,3 +77,27 @@ def levenshtein_distance(left: Any, right: Any) -> int:
                 min(row[column] + 1, row[column - 1] + 1, before + (one != other)),
             )
     return row[-1]
+
+
+# --- addresses of pages --------------------------------------------------------------------------------------------------
+
+_CGI_SAFE: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.!~*()/@$,:;'")
+
+
+def percent_encode(value: bytes, safe: frozenset[int]) -> bytes:
+    """Write the bytes that are not safe as `%XX`."""
+    return b"".join(bytes((each,)) if each in safe else b"%%%02X" % each for each in value)
+
+
+def percent_decode(value: bytes) -> bytes:
+    """Read `%XX`; other signs of percent stay."""
+    return re.sub(rb"%([0-9A-Fa-f]{2})", lambda found: bytes((int(found[1], 16),)), value)
+
+
+def cgi_escape(value: bytes) -> bytes:
+    """Encode for a query string, where a blank is a plus."""
+    return percent_encode(value, _CGI_SAFE | {32}).replace(b" ", b"+")
+
+
+def cgi_unescape(value: bytes) -> bytes:
+    return percent_decode(value.replace(b"+", b" "))

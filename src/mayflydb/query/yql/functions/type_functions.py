@@ -11,16 +11,20 @@ from typing import Final
 
 from mayflydb.query.yql import names
 from mayflydb.query.yql.expression import Builder, Expression, Invocation, Operand, TypeOperand
+from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.functions.support import (
     argument_fault,
     constant,
     count_operands,
     evaluate_constant,
+    map_value,
     type_at,
     value_at,
 )
+from mayflydb.query.yql.functions.type_handles import HANDLE
 from mayflydb.query.yql.syntax import At, TypeName
 from mayflydb.query.yql.types import (
+    NULL,
     STRING,
     VOID,
     DecimalType,
@@ -32,8 +36,10 @@ from mayflydb.query.yql.types import (
     TupleType,
     Type,
     VariantType,
+    bare,
     format_long,
     format_type,
+    optional,
 )
 
 
@@ -54,7 +60,11 @@ def _instance_of(call: Invocation) -> Operand:
 
 
 def _format(call: Invocation) -> Operand:
+    """`FormatType(type)`, or of a handle of a type."""
     count_operands(call, 1)
+    operand = call.operands[0]
+    if isinstance(operand, Expression) and bare(operand.type) == HANDLE:
+        return map_value(operand, STRING, lambda kind: format_long(kind).encode())
     return constant(STRING, format_long(type_at(call, 0)).encode())
 
 
@@ -110,10 +120,18 @@ def _tagged_type(call: Invocation) -> Operand:
 
 
 def _part(wanted: type[Type], read: Callable[..., Type]) -> Builder:
-    """A component of a type: ListItemType and others."""
+    """A component of a type: ListItemType and others. Of the handle of a type it is a handle."""
+
+    def part_of(kind: Type) -> Type:
+        if not isinstance(kind, wanted):
+            raise fault(f"Unexpected type: {format_type(kind)}")
+        return read(kind)
 
     def build(call: Invocation) -> Operand:
         count_operands(call, 1)
+        operand = call.operands[0]
+        if isinstance(operand, Expression) and bare(operand.type) == HANDLE:
+            return map_value(operand, HANDLE, part_of)
         kind = type_at(call, 0)
         if not isinstance(kind, wanted):
             raise argument_fault(call, f"Unexpected type: {format_type(kind)}")
@@ -145,6 +163,7 @@ BUILDERS: Final[dict[str, Builder]] = {
     "FormatType": _format,
     "DataType": _data,
     "OptionalType": _build_type(1, OptionalType),
+    "AsOptionalType": _build_type(1, optional),
     "ListType": _build_type(1, ListType),
     "DictType": _build_type(2, DictType),
     "SetType": _build_type(1, lambda key: DictType(key, VOID)),
@@ -153,6 +172,8 @@ BUILDERS: Final[dict[str, Builder]] = {
     "VariantType": _variant,
     "TaggedType": _tagged_type,
     "VoidType": _build_type(0, lambda: VOID),
+    "UnitType": _build_type(0, lambda: VOID),
+    "NullType": _build_type(0, lambda: NULL),
     "OptionalItemType": _part(OptionalType, lambda kind: kind.item),
     "ListItemType": _part(ListType, lambda kind: kind.item),
     "DictKeyType": _part(DictType, lambda kind: kind.key),

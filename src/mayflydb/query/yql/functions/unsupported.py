@@ -9,46 +9,21 @@ from mayflydb.query.yql.faults import unsupported
 
 MODULES: Final = frozenset(
     {
-        *("compress", "decompress", "file", "fulltext", "histogram", "hyperscan", "hyperloglog", "ip", "json2"),
-        *(
-            "pcre",
-            "pire",
-            "postgres",
-            "protobuf",
-            "python",
-            "python3",
-            "javascript",
-            "roaring",
-            "set",
-            "stat",
-            "topfreq",
-        ),
-        *("tskiv", "url", "uuid", "vector"),
+        *("compress", "decompress", "file", "fulltext", "hyperloglog", "json2", "pcre", "postgres", "protobuf"),
+        *("python", "python3", "javascript", "roaring", "set", "stat", "topfreq", "tskiv", "uuid", "vector"),
     }
 )
 BUILTINS: Final = frozenset(
     {
-        *("aggregationfactory", "aggregatetransforminput", "aggregatetransformoutput", "aggregateflatten", "callable"),
-        *("currentoperationid", "currentlanguageversion", "dictaggregate", "dictinsert", "dictupdate", "dictupsert"),
-        *("evaluatecode", "evaluateexpr", "evaluatetype", "filecontent", "filepath", "folderpath", "funccode"),
-        *("listaggregate", "listcombine", "listfold1map", "listunionall", "parsefile", "parsetype"),
-        *("quotecode", "reprcode", "serializecode", "stablepickle", "pickle", "unpickle", "tablename", "tablepath"),
-        *("tablerecordindex", "typehandle", "udf", "visit", "visitordefault", "weakfield"),
+        *("block", "currentoperationid", "currentlanguageversion", "dynamiclineartype", "evaluateatom", "evaluatecode"),
+        *("evaluateexpr", "filecontent", "filepath", "folderpath", "fromdynamiclinear", "frommutdict", "funccode"),
+        *("lambdacode", "lineartype", "listcode", "listcombine", "mutdictinsert", "parsefile", "pgtypehandle"),
+        *("pgtypename", "quotecode", "reprcode", "serializecode", "streamtype", "streamtypehandle", "tablename"),
+        *("tablepath", "tablerecordindex", "todynamiclinear", "tomutdict", "udf", "weakfield", "withissue"),
+        *("withsideeffects", "withsideeffectsmode", "worldcode", "atomcode", "generictype", "positionof"),
     }
 )
-AGGREGATES: Final = frozenset(
-    {
-        *(
-            "adaptivedistancehistogram",
-            "adaptivewardhistogram",
-            "adaptiveweighthistogram",
-            "aggregateby",
-            "blockwardhistogram",
-        ),
-        *("blockweighthistogram", "countdistinctestimate", "hll", "histogram", "hyperloglog", "linearhistogram"),
-        *("logarithmichistogram", "loghistogram", "mode", "multiaggregateby", "topfreq", "udaf"),
-    }
-)
+AGGREGATES: Final = frozenset({"blockwardhistogram", "blockweighthistogram", "randomsample", "randomvalue"})
 
 
 def refuse(call: Invocation) -> NoReturn:

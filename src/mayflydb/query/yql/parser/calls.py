@@ -10,13 +10,27 @@ ALL_ARGUMENTS: Final = frozenset(range(256))
 
 TYPE_ARGUMENTS: Final = {
     **dict.fromkeys(
-        ("NOTHING", "LISTCREATE", "SETCREATE", "FORMATTYPE", "INSTANCEOF", "TYPEHANDLE", "CALLABLE"), frozenset({0})
+        (
+            "NOTHING",
+            "LISTCREATE",
+            "SETCREATE",
+            "FORMATTYPE",
+            "INSTANCEOF",
+            "TYPEHANDLE",
+            "CALLABLE",
+            "UNPICKLE",
+            "ASOPTIONALTYPE",
+            "CALLABLERESULTTYPE",
+            "CALLABLEARGUMENTTYPE",
+        ),
+        frozenset({0}),
     ),
     **dict.fromkeys(("OPTIONALTYPE", "LISTTYPE", "SETTYPE", "STREAMTYPE", "VARIANTTYPE", "TAGGEDTYPE"), frozenset({0})),
     **dict.fromkeys(
         ("OPTIONALITEMTYPE", "LISTITEMTYPE", "DICTKEYTYPE", "DICTPAYLOADTYPE", "VARIANTUNDERLYINGTYPE"), frozenset({0})
     ),
-    **dict.fromkeys(("TUPLEELEMENTTYPE", "STRUCTMEMBERTYPE", "TYPEKIND"), frozenset({0})),
+    **dict.fromkeys(("TUPLEELEMENTTYPE", "STRUCTMEMBERTYPE"), frozenset({0})),
+    **dict.fromkeys(("CALLABLETYPE",), ALL_ARGUMENTS - {0}),
     **dict.fromkeys(("DICTCREATE", "DICTTYPE"), frozenset({0, 1})),
     **dict.fromkeys(("TUPLETYPE", "STRUCTTYPE"), ALL_ARGUMENTS),
     **dict.fromkeys(("VARIANT",), frozenset({2})),

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.lexer import ID, INTEGER, QUOTED, STRING
-from mayflydb.query.yql.parser.expressions import Expressions
+from mayflydb.query.yql.parser.expressions import COMPARISON, Expressions
 from mayflydb.query.yql.parser.literals import split_integer
 from mayflydb.query.yql.syntax import (
     Expression,
@@ -149,39 +149,48 @@ class Grouping(Expressions):
     def _frame(self) -> Frame:
         at = self.at()
         unit = _UNITS[self.word()]
+        begin, end = "Frame cannot start from UNBOUNDED FOLLOWING", "Frame cannot end with UNBOUNDED PRECEDING"
+        upper_by = None
         if self.accept("BETWEEN"):
             first = self.at()
-            lower = self._frame_end("PRECEDING", "Frame cannot start from UNBOUNDED FOLLOWING")
+            lower, lower_by = self._frame_end("PRECEDING", begin, unit)
             self.expect("AND")
-            upper = self._frame_end("FOLLOWING", "Frame cannot end with UNBOUNDED PRECEDING")
+            upper, upper_by = self._frame_end("FOLLOWING", end, unit)
             # Only sides are compared, as in YDB: `BETWEEN 1 PRECEDING AND 3 PRECEDING` is allowed, and always empty.
             if lower is not None and upper is not None and _direction(lower) > _direction(upper):
                 start, end = (_ENDS[_direction(each)] for each in (lower, upper))
                 raise fault(f"Frame cannot start from {start} and end with {end}", first)
         else:
             # A lone bound is the lower one; the frame ends at the current row.
-            lower, upper = self._frame_end("PRECEDING", "Frame cannot start from UNBOUNDED FOLLOWING"), 0
+            lower, lower_by = self._frame_end("PRECEDING", begin, unit)
+            upper = 0
         if self.kind == "EXCLUDE":
             self.refuse("EXCLUDE of a window's frame")
-        return Frame(at, unit, lower, upper)
+        return Frame(at, unit, lower, upper, lower_by, upper_by)
 
-    def _frame_end(self, unbounded: str, otherwise: str) -> int | None:
-        """Parse one end of a frame; UNBOUNDED must point outwards."""
+    def _frame_end(self, unbounded: str, otherwise: str, unit: str) -> tuple[int | None, Expression | None]:
+        """Parse one end of a frame: the bound, and its distance if that is an expression. UNBOUNDED must point outwards."""
         if self.accept("CURRENT"):
             self.expect("ROW")
-            return 0
+            return 0, None
         if self.kind == "UNBOUNDED":
             at = self.at()
             self.index += 1
             if self.expect_any(("FOLLOWING", "PRECEDING")) != unbounded:
                 raise fault(otherwise, at)
-            return None
-        if self.kind != INTEGER:
+            return None, None
+        if self.kind == INTEGER and self.next_kind in ("FOLLOWING", "PRECEDING"):
+            # 18 digits are beyond any partition, so a longer distance may be cut to them.
+            value, _ = split_integer(self.texts[self.index][:18])
+            self.index += 1
+            return (value if self._is_following() else -value), None
+        if unit != "RANGE":
             self.refuse("A window's frame by an expression")
-        # 18 digits are beyond any partition, so a longer distance may be cut to them.
-        value, _ = split_integer(self.texts[self.index][:18])
-        self.index += 1
-        return -value if self.expect_any(("FOLLOWING", "PRECEDING")) == "PRECEDING" else value
+        distance = self.expression(COMPARISON)
+        return (1 if self._is_following() else -1), distance
+
+    def _is_following(self) -> bool:
+        return self.expect_any(("FOLLOWING", "PRECEDING")) == "FOLLOWING"
 
     # --- JSON -----------------------------------------------------------------------------------------------------------
 

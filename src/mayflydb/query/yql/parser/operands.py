@@ -28,6 +28,7 @@ from mayflydb.query.yql.syntax import (
     Literal_,
     Member,
     Name,
+    NamedMember,
     Parameter,
     Query,
     QuerySource,
@@ -144,7 +145,7 @@ class Operands(TypeNames):
             inner = Member(of.at, of, int(first))
             return Member(of.at, inner, int(second)) if second else self._member(inner)
         if kind == "$":
-            self.refuse("A member by a named expression")
+            return NamedMember(of.at, of, self.parameter())
         return Member(of.at, of, self.name())
 
     # --- names and calls ------------------------------------------------------------------------------------------------
@@ -451,10 +452,9 @@ class Operands(TypeNames):
         self.index += 1
         return StructLiteral(at, self._items("|>", self._struct_member))
 
-    def _struct_member(self) -> tuple[str, Expression]:
-        if self.kind == "$":
-            self.refuse("A member's name by a named expression")
-        name = self.tag()
+    def _struct_member(self) -> tuple[str | Expression, Expression]:
+        computed = self.kind in ("$", "(") or (self.kind == STRING and self.next_kind != ":")
+        name = self.expression() if computed else self.tag()
         self.expect(":")
         return name, self.expression()
 

@@ -29,7 +29,7 @@ COMPOSITE: Final = frozenset(
 )
 """Names of types that take arguments in `<>`."""
 
-_REFUSED: Final = frozenset({"CALLABLE", "STREAM", "FLOW"})
+_REFUSED: Final = frozenset({"STREAM", "FLOW"})
 _TAGS: Final = frozenset({"ENUM", "RESOURCE"})
 _COUNTS: Final = {"OPTIONAL": 1, "LIST": 1, "SET": 1, "DICT": 2}
 _BEHIND_TYPES: Final = frozenset(("?", ",", ")", ">", ";", "=", "<EOF>", "|>", "]", "}"))
@@ -45,8 +45,11 @@ class TypeNames(TokenCursor):
         at = self.at()
         if self.kind in COMPOSITE and self.next_kind in ("<", "<>"):
             found = self._composite(at)
+        elif self.kind == "(":
+            found = self.callable_type(at, "Callable")
         elif self.kind == "$":
-            self.refuse("A type by a named expression")
+            self.index += 1
+            found = TypeName(at, "$" + self.name())
         elif self.kind == "DECIMAL" and self.next_kind == "(":
             name = self.name()
             found = TypeName(at, name, self.parse_in_parentheses(self._digits))
@@ -98,6 +101,10 @@ class TypeNames(TokenCursor):
         # A Variant is over a Struct if its first argument has a name, else over a Tuple.
         if kind == "STRUCT" or (kind == "VARIANT" and self._is_member()):
             return self._members(at, name)
+        if kind == "CALLABLE":
+            found = self.callable_type(at, name)
+            self.expect(">")
+            return found
         if kind in _TAGS:
             return TypeName(at, name, self.parse_list(self.tag, ">"))
         if kind == "TAGGED":
@@ -112,6 +119,47 @@ class TypeNames(TokenCursor):
         if len(items) != _COUNTS.get(kind, len(items)):
             raise fault(f"{name} takes {_COUNTS[kind]} type arguments, but {len(items)} are given", at)
         return TypeName(at, name, items)
+
+    def callable_type(self, at: At, name: str) -> TypeName:
+        """Parse `(Int32, [a: String?]) -> Bool`.
+
+        The arguments of the TypeName are the number of optional arguments, the type of the result, and for each argument an
+        `Argument` of its type, whose members are its name and, if it has it, the flag AutoMap.
+        """
+        self.expect("(")
+        given: list[TypeName] = []
+        required: int | None = None
+        while not self.accept(")"):
+            if given:
+                self.expect(",")
+            if self.accept("["):
+                required = len(given)
+            given.append(self._callable_argument())
+            if required is not None and self.accept("]"):
+                self.expect(")")
+                break
+        self.expect("->")
+        result = self.type_name()
+        return TypeName(at, name, (0 if required is None else len(given) - required, result, *given))
+
+    def _callable_argument(self) -> TypeName:
+        at, label = self.at(), ""
+        if self._is_member():
+            label = self.tag()
+            self.expect(":")
+        item = self.type_name()
+        members: tuple[str, ...] = (label,)
+        if self.accept("{"):
+            if self.name().upper() != "FLAGS":
+                self.index -= 1
+                self.fail(ID)
+            self.expect(":")
+            flag = self.name()
+            if flag.upper() != "AUTOMAP":
+                raise fault(f"Unknown flag: {flag}", at)
+            members = (label, "AutoMap")
+            self.expect("}")
+        return TypeName(at, "Argument", (item,), members)
 
     def _is_member(self) -> bool:
         return self.next_kind == ":" and (self.is_word() or self.kind == STRING)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mayflydb.query.yql import functions, names
-from mayflydb.query.yql.expression import BoundLambda, Expression, Invocation, Lambda, Operand, TypeOperand
+from mayflydb.query.yql import functions
+from mayflydb.query.yql.expression import BoundLambda, Expression, Factory, Invocation, Lambda, Operand, TypeOperand
 from mayflydb.query.yql.faults import Position, fault
+from mayflydb.query.yql.functions.support import CallableValue
 from mayflydb.query.yql.plans.binder import HANDLERS, Binder, LambdaArgument, NamedExpression, Names
 from mayflydb.query.yql.plans.columns import bind_row_columns
 from mayflydb.query.yql.plans.scopes import EMPTY
+from mayflydb.query.yql.plans.type_names import bind_type
 from mayflydb.query.yql.plans.window_functions import WINDOW_FUNCTIONS
 from mayflydb.query.yql.schemas import Row, Run
 from mayflydb.query.yql.syntax import Apply, FunctionCall, TypeArgument
 from mayflydb.query.yql.syntax import Argument as Given
 from mayflydb.query.yql.syntax import Lambda as LambdaTree
-from mayflydb.query.yql.types import NULL, StructType, Type, Value
+from mayflydb.query.yql.types import NULL, CallableType, StructType, Type, Value
 
 
 def bind_call(binder: Binder, tree: FunctionCall) -> Operand:
@@ -56,7 +58,9 @@ def bind_table_row(binder: Binder, tree: FunctionCall) -> Expression:
 def bind_apply(binder: Binder, tree: Apply) -> Operand:
     """Bind `$f(1)`: the body of the lambda with these arguments."""
     callee = binder.operand(tree.callee)
-    if isinstance(callee, (Expression, TypeOperand)):
+    if isinstance(callee, Expression) and isinstance(callee.type, CallableType):
+        callee = CallableValue(callee, callee.type)
+    if isinstance(callee, (Expression, TypeOperand, Factory)):
         raise fault("Expected a lambda or a callable here", tree.at)
     arguments = [binder.expression(each.value) for each in tree.arguments]
     return bind_lambda_call(callee, arguments, tree.at)
@@ -90,6 +94,11 @@ class Closure:
             found = self._bound[key] = self._bind((*key, *(NULL for _ in range(missing))), missing)
         return found
 
+    def detach(self) -> Closure:
+        binder = self._binder
+        names: Names = {name: each for name, each in binder.names.items() if not isinstance(each, LambdaArgument)}
+        return Closure(Binder(binder.context, names), self._tree)
+
     def _bind(self, types: tuple[Type, ...], missing: int) -> BoundLambda:
         binder, width, tree = self._binder, self._binder.width, self._tree
         arguments: Names = {
@@ -121,7 +130,7 @@ def bind_lambda(binder: Binder, tree: LambdaTree) -> Operand:
 
 
 def bind_type_argument(binder: Binder, tree: TypeArgument) -> Operand:
-    return TypeOperand(names.resolve_type(tree.type))
+    return TypeOperand(bind_type(binder, tree.type))
 
 
 HANDLERS.update({FunctionCall: bind_call, Apply: bind_apply, LambdaTree: bind_lambda, TypeArgument: bind_type_argument})

@@ -39,7 +39,16 @@ STREAMING_NODES: Final = 40
 
 _LINEAR_NODES: Final = frozenset(
     (
-        *(syntax.Name, syntax.Parameter, syntax.Member, syntax.Literal_, syntax.Unary, syntax.Binary, syntax.Between),
+        *(
+            syntax.Name,
+            syntax.Parameter,
+            syntax.Member,
+            syntax.NamedMember,
+            syntax.Literal_,
+            syntax.Unary,
+            syntax.Binary,
+            syntax.Between,
+        ),
         *(syntax.In, syntax.Case, syntax.Cast, syntax.TypeName, syntax.TypeArgument, syntax.Argument),
         *(syntax.FunctionCall, syntax.ListLiteral, syntax.TupleLiteral, syntax.StructLiteral, syntax.Item, syntax.Star),
         *(syntax.TableRef, syntax.QuerySource, syntax.Source, syntax.From, syntax.OrderItem, syntax.GroupBy),

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from mayflydb.model.releasing import release
 from mayflydb.query.yql import comparison, functions
-from mayflydb.query.yql.expression import Aggregation, Evaluate, Expression
+from mayflydb.query.yql.expression import Aggregation, Evaluate, Expression, pair_with_run
 from mayflydb.query.yql.faults import fault, unsupported
 from mayflydb.query.yql.plans.binder import Binder
 from mayflydb.query.yql.plans.calls import bind_invocation
+from mayflydb.query.yql.plans.hopping import HopPlaces, bind_hop
 from mayflydb.query.yql.plans.plan import Batch, Relation
 from mayflydb.query.yql.plans.relations import BATCH_ROWS, FilterRows, reserve_rows
 from mayflydb.query.yql.plans.rowwise import EvaluateRows, for_rows
 from mayflydb.query.yql.plans.scopes import Field, RowScope, Slot, slot
+from mayflydb.query.yql.plans.sessions import bind_sessions, is_session_window, plain_name
 from mayflydb.query.yql.plans.values import bind_condition
 from mayflydb.query.yql.schemas import Row, Run, Tables
 from mayflydb.query.yql.syntax import Expression as Tree
@@ -39,7 +41,7 @@ def aggregate_calls(*trees: Any) -> list[FunctionCall]:
 
 
 def _aggregate_calls(node: Any) -> Iterator[FunctionCall]:
-    if isinstance(node, FunctionCall) and node.over is None and (_is_aggregate(node) or _is_grouping(node)):
+    if isinstance(node, FunctionCall) and node.over is None and (_is_aggregate(node) or _is_of_group(node)):
         yield node
         return
     if isinstance(node, Subquery):
@@ -60,8 +62,12 @@ def _is_aggregate(call: FunctionCall) -> bool:
     return call.star or call.distinct or functions.find(call.name) is None
 
 
-def _is_grouping(call: FunctionCall) -> bool:
-    return call.name.upper() == "GROUPING"
+def _is_of_group(call: FunctionCall) -> bool:
+    """True for the functions of the group itself, which read no rows."""
+    return plain_name(call) in _OF_GROUP
+
+
+_OF_GROUP: Final = frozenset(("grouping", "sessionstart", "hopstart", "hopend"))
 
 
 GATHERED_BATCHES: Final = 8
@@ -144,9 +150,9 @@ class GroupRows(msgspec.Struct, frozen=True):
             self._aggregate(groups, run)
             if not groups and self.always:
                 groups[()] = self._begin_group(0, (), run)
-            finish = [each.aggregation.finish for each in self.aggregates]
+            ends = [each.aggregation.end for each in self.aggregates]
             rows = [
-                (*each.values, *[end(state[0]) for end, state in zip(finish, each.states, strict=True)], each.place)
+                (*each.values, *[end(state[0], run) for end, state in zip(ends, each.states, strict=True)], each.place)
                 for each in groups.values()
             ]
             for start in range(0, len(rows), BATCH_ROWS):
@@ -199,37 +205,48 @@ class GroupRows(msgspec.Struct, frozen=True):
                 group.waiting = []
 
 
+class _Keys(NamedTuple):
+    """The bound keys of GROUP BY. `fields`: the columns of the groups. `session`: the index of SessionWindow. `end`: the
+    index of the end of a window of HOP, behind the keys that are written."""
+
+    relation: Relation
+    binder: Binder
+    keys: list[tuple[EvaluateRows, Callable[[Value], Hashable]]]
+    fields: list[Field]
+    session: int | None = None
+    hop: HopPlaces | None = None
+
+
 def bind_group(binder: Binder, relation: Relation, tree: Select) -> tuple[Relation, Binder]:
     """Bind GROUP BY and HAVING: the grouped relation, and a binder that knows the keys and the aggregates."""
     group = tree.group
     if group is None and tree.having is None and not aggregate_calls(tree.items, tree.windows):
         raise fault("Unable to ORDER BY aggregated values", aggregate_calls(tree.order)[0].at)
-    if group is not None and group.hop is not None:
-        raise unsupported("HOP", group.hop.at)
-    keys, fields = _group_keys(binder, group)
+    made = _bind_keys(binder, relation, group)
+    inner, fields = made.binder, made.fields
     sets = None if group is None else group.sets
     bound_trees: dict[Tree, Expression] = {}
     if group is not None:
-        for place, (item, field) in enumerate(zip(group.items, fields, strict=True)):
+        for place, (item, field) in enumerate(zip(group.items, fields, strict=False)):
             bound_trees[item.value] = slot(field.type, place)
             if item.name is not None:
                 bound_trees[Name(item.at, item.name)] = slot(field.type, place)
     bound: list[BoundAggregate] = []
     calls = aggregate_calls(tree.items, tree.having, tree.order, tree.windows)
-    width = len(fields) + sum(not _is_grouping(call) for call in calls)
+    width = len(fields) + sum(not _is_of_group(call) for call in calls)
     for call in calls:
-        if _is_grouping(call):
-            bound_trees[call] = _bind_grouping(call, group, fields, width)
+        if _is_of_group(call):
+            bound_trees[call] = _bind_of_group(call, group, made, width)
             continue
-        made = _bind_aggregate(binder, call)
-        type = made.aggregation.type
-        if group is None and (type != UINT64 or made.aggregation.is_null_without_rows):
+        aggregate = _bind_aggregate(inner, call)
+        type = aggregate.aggregation.type
+        if group is None and (type != UINT64 or aggregate.aggregation.is_null_without_rows):
             type = optional(type)
         bound_trees[call] = slot(type, len(fields))
         fields.append(Field("", type))
-        bound.append(made)
+        bound.append(aggregate)
     # A row: | keys | aggregates | number of the grouping set |
-    relation = GroupRows(relation, tuple(keys), tuple(bound), sets, always=group is None)
+    relation = GroupRows(made.relation, tuple(made.keys), tuple(bound), sets, always=group is None)
     over = Binder(
         binder.context,
         binder.names,
@@ -241,6 +258,52 @@ def bind_group(binder: Binder, relation: Relation, tree: Select) -> tuple[Relati
     if tree.having is not None:
         relation = FilterRows(relation, bind_condition(over.expression(tree.having), "Having", tree.having.at))
     return relation, over
+
+
+def _bind_keys(binder: Binder, relation: Relation, group: GroupBy | None) -> _Keys:
+    """Bind the keys of GROUP BY, with what SessionWindow and HOP add to the rows below."""
+    items = () if group is None else group.items
+    relation, inner, places = bind_sessions(binder, relation, items)
+    session = None
+    if group is not None and places is not None:
+        if group.sets is not None or group.hop is not None:
+            raise unsupported("SessionWindow with grouping sets or HOP", group.at)
+        session = next(index for index, item in enumerate(items) if is_session_window(item.value))
+    keys, fields = _group_keys(inner, group)
+    if places is not None and session is not None:
+        # Sessions may have equal values, so they are told apart by their numbers.
+        keys.append((for_rows(places.number), _same))
+        fields.append(Field("", UINT64))
+    if group is None or group.hop is None:
+        return _Keys(relation, inner, keys, fields, session)
+    if group.sets is not None:
+        raise unsupported("HOP with grouping sets", group.hop.at)
+    relation, inner, hop = bind_hop(inner, relation, group.hop)
+    keys.append((for_rows(hop.key), _same))
+    fields.append(Field("", hop.key.type))
+    return _Keys(relation, inner, keys, fields, hop=hop)
+
+
+def _same(value: Value) -> Hashable:
+    mark: Hashable = value
+    return mark
+
+
+def _bind_of_group(call: FunctionCall, group: GroupBy | None, made: _Keys, place: int) -> Expression:
+    """Bind GROUPING, SessionStart, HOP_START or HOP_END. `place`: that of the number of the grouping set."""
+    name, keys = plain_name(call), made.fields[: len(made.keys)]
+    if name == "grouping":
+        return _bind_grouping(call, group, keys, place)
+    if call.arguments:
+        raise fault(f"{call.name} requires exactly 0 arguments", call.at)
+    if name == "sessionstart":
+        if made.session is None:
+            raise fault(f"{call.name} can not be used without SessionWindow", call.at)
+        return slot(keys[made.session].type, made.session)
+    if made.hop is None:
+        raise fault(f"{call.name} can not be used without HOP", call.at)
+    end = len(keys) - 1
+    return made.hop.start(end) if name == "hopstart" else made.hop.end(end)
 
 
 def _bind_grouping(call: FunctionCall, group: GroupBy | None, keys: list[Field], place: int) -> Expression:
@@ -271,7 +334,8 @@ def _group_keys(
         value = binder.expression(item.value)
         keys.append((for_rows(value), comparison.group_key(value.type)))
         # A key that is a column keeps its table, so that `t.a` finds it above GROUP BY too.
-        source = binder.scope.fields[value.index] if isinstance(value, Slot) else None
+        is_column = isinstance(value, Slot) and value.index < len(binder.scope)
+        source = binder.scope.fields[value.index] if isinstance(value, Slot) and is_column else None
         name = item.name or (source.name if source else "")
         type = value.type if group is None or group.sets is None else optional(value.type)
         fields.append(Field(name, type, source.source if source and not item.name else ""))
@@ -292,4 +356,5 @@ def _bind_aggregate(binder: Binder, call: FunctionCall) -> BoundAggregate:
             raise fault(f"{call.name}(DISTINCT) needs an argument", call.at)
         distinct = comparison.group_key(operands[0].type)
     column = for_rows(operands[0]) if len(operands) == 1 else None
-    return BoundAggregate(aggregation, tuple(each.evaluate for each in operands), distinct, column)
+    values = [each.evaluate for each in operands] + [pair_with_run] * aggregation.contextual
+    return BoundAggregate(aggregation, tuple(values), distinct, column)

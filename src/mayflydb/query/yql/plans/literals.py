@@ -9,9 +9,10 @@ from mayflydb.query.yql import texts
 from mayflydb.query.yql.expression import Expression
 from mayflydb.query.yql.faults import fault, type_fault
 from mayflydb.query.yql.plans.binder import HANDLERS, Binder
-from mayflydb.query.yql.plans.values import constant, derive, require_common_type
+from mayflydb.query.yql.plans.values import NO_RUN, constant, derive, require_common_type
 from mayflydb.query.yql.schemas import Row, Run
 from mayflydb.query.yql.syntax import DictLiteral, ListLiteral, Literal_, StructLiteral, TupleLiteral
+from mayflydb.query.yql.syntax import Expression as Tree
 from mayflydb.query.yql.types import (
     BOOL,
     DOUBLE,
@@ -122,9 +123,24 @@ def tuple_expression(items: Sequence[Expression]) -> Expression:
     return derive(type, lambda row, run: tuple([each(row, run) for each in values]), *items)
 
 
+def constant_name(binder: Binder, tree: Tree) -> str:
+    """The name of a member, which is a constant expression."""
+    given = binder.expression(tree)
+    if not given.constant or given.type not in (STRING, UTF8):
+        raise fault("Expected a constant String as the name of a member", tree.at)
+    value = given.evaluate((), NO_RUN)
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
 def bind_struct(binder: Binder, tree: StructLiteral) -> Expression:
     """Bind a struct; its members are in the order of their names, as everywhere in YQL."""
-    members = sorted(((name, binder.expression(value)) for name, value in tree.members), key=lambda each: each[0])
+    members = sorted(
+        (
+            (name if isinstance(name, str) else constant_name(binder, name), binder.expression(value))
+            for name, value in tree.members
+        ),
+        key=lambda each: each[0],
+    )
     for (first, _), (second, _) in pairwise(members):
         if first == second:
             raise fault(f"Duplicated member: {first}", tree.at)

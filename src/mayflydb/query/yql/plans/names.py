@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import Final
 
 from mayflydb.query.yql import comparison, functions
-from mayflydb.query.yql.expression import Expression, Invocation, Operand
+from mayflydb.query.yql.expression import Expression, Invocation, Operand, TypeOperand
 from mayflydb.query.yql.faults import Position, fault, type_fault
 from mayflydb.query.yql.functions.signatures import NODE
+from mayflydb.query.yql.names import SIMPLE
 from mayflydb.query.yql.plans.binder import HANDLERS, Binder, LambdaArgument, NamedExpression
-from mayflydb.query.yql.plans.literals import is_dict_key
+from mayflydb.query.yql.plans.literals import constant_name, is_dict_key
 from mayflydb.query.yql.plans.scopes import EMPTY, no_member, slot
 from mayflydb.query.yql.plans.subqueries import bind_scalar, is_query
 from mayflydb.query.yql.plans.values import constant, derive, strict_binary, strict_unary
 from mayflydb.query.yql.schemas import Row, Run
-from mayflydb.query.yql.syntax import Member, Name, Parameter, Query, Subscript
+from mayflydb.query.yql.syntax import Member, Name, NamedMember, Parameter, Query, Subscript
 from mayflydb.query.yql.types import (
     INTEGERS,
     JSON,
@@ -42,7 +43,10 @@ class ParameterValue(Expression, frozen=True):
     parameter: str = ""
 
 
-def bind_name(binder: Binder, tree: Name) -> Expression:
+def bind_name(binder: Binder, tree: Name) -> Operand:
+    # Where there are no columns, `$item = Int32` names a type.
+    if binder.scope is EMPTY and not tree.quoted and (kind := SIMPLE.get(tree.name.lower())) is not None:
+        return TypeOperand(kind)
     binder.context.row_uses += 1
     if binder.scope is EMPTY:
         raise fault(f"Column references are not allowed without FROM: {tree.name}", tree.at)
@@ -139,6 +143,10 @@ def bind_member(binder: Binder, tree: Member) -> Expression:
     return bind_part(found, tree.name, tree)
 
 
+def bind_named_member(binder: Binder, tree: NamedMember) -> Expression:
+    return bind_member(binder, Member(tree.at, tree.of, constant_name(binder, tree.name)))
+
+
 _DOCUMENTS = (JSON, YSON, NODE)
 
 
@@ -202,4 +210,12 @@ def _at(items: list[Value], index: int) -> Value:
     return items[index] if 0 <= index < len(items) else None
 
 
-HANDLERS.update({Name: bind_name, Parameter: bind_parameter, Member: bind_member, Subscript: bind_subscript})
+HANDLERS.update(
+    {
+        NamedMember: bind_named_member,
+        Name: bind_name,
+        Parameter: bind_parameter,
+        Member: bind_member,
+        Subscript: bind_subscript,
+    }
+)

@@ -6,10 +6,11 @@ import operator
 from collections.abc import Callable
 from functools import reduce
 
-from mayflydb.query.yql import arithmetic, comparison, conversions, moments, names
+from mayflydb.query.yql import arithmetic, comparison, conversions, moments
 from mayflydb.query.yql.expression import Expression
 from mayflydb.query.yql.faults import Position, fault, type_fault
 from mayflydb.query.yql.plans.binder import HANDLERS, Binder
+from mayflydb.query.yql.plans.type_names import bind_type
 from mayflydb.query.yql.plans.values import (
     are_integers,
     bind_condition,
@@ -335,7 +336,7 @@ def bind_case(binder: Binder, tree: Case) -> Expression:
 
 
 def bind_cast(binder: Binder, tree: Cast) -> Expression:
-    to, operand = names.resolve_type(tree.to), binder.expression(tree.operand)
+    to, operand = bind_type(binder, tree.to), binder.expression(tree.operand)
     if operand.type == NULL:
         return constant(optional(to), None)
     found = (conversions.resolve_bitcast if tree.bitwise else conversions.resolve_cast)(operand.type, to)

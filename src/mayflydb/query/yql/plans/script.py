@@ -26,7 +26,7 @@ from mayflydb.query.yql.statements import (
     Write,
 )
 from mayflydb.query.yql.syntax import Literal_
-from mayflydb.query.yql.types import ListType, Primitive, StructType, Type, format_long
+from mayflydb.query.yql.types import CallableType, ListType, Primitive, StructType, Type, format_long
 
 assert expressions.REGISTERED
 assert queries.REGISTERED
@@ -125,18 +125,20 @@ class _ScriptBinder:
 
 
 def check_persistable(columns: ResultColumns, at: Position) -> None:
-    """Refuse columns whose values live only during a query: `Resource<..>`."""
-    if any(_is_resource(type) for _, type in columns):
+    """Refuse columns whose values live only during a query: those of `Resource<..>` and `Callable<..>`."""
+    if any(_lives_in_query(type) for _, type in columns):
         whole = format_long(ListType(StructType(columns)))
         raise type_fault("RemoveSystemMembers", f"Expected persistable data, but got: {whole}", at)
 
 
-def _is_resource(type: object) -> bool:
+def _lives_in_query(type: object) -> bool:
     if isinstance(type, Primitive):
         return type.name.startswith("Resource<")
     if isinstance(type, tuple):
-        return any(map(_is_resource, type))
-    return isinstance(type, Type) and any(_is_resource(getattr(type, each)) for each in type.__struct_fields__)
+        return any(map(_lives_in_query, type))
+    if isinstance(type, CallableType):
+        return True
+    return isinstance(type, Type) and any(_lives_in_query(getattr(type, each)) for each in type.__struct_fields__)
 
 
 def bind_statement(

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from mayflydb.query.yql.syntax import Binary, Expression, FunctionCall, Join, Member, Name, Select, Star, Syntax
+from mayflydb.query.yql.syntax import (
+    Binary,
+    Expression,
+    FunctionCall,
+    Join,
+    Member,
+    Name,
+    NamedMember,
+    Select,
+    Star,
+    Syntax,
+)
 
 
 def nodes(tree: Any) -> Iterator[Syntax]:
@@ -20,13 +31,17 @@ def nodes(tree: Any) -> Iterator[Syntax]:
             yield from nodes(part)
 
 
+_WHOLE_ROWS = frozenset(("tablerow", "jointablerow", "sessionwindow"))
+"""The functions that read all columns; lambdas of SessionWindow do."""
+
+
 def required_names(tree: Select) -> frozenset[str] | None:
     """The names of columns that a SELECT may read from its sources; None: all columns."""
     # A superset is enough: aliases and names in subqueries only make the read wider.
     found: set[str] = set()
     for node in nodes(tree):
-        if isinstance(node, Star) or (
-            isinstance(node, FunctionCall) and node.name.lower() in ("tablerow", "jointablerow")
+        if isinstance(node, (Star, NamedMember)) or (
+            isinstance(node, FunctionCall) and node.name.replace("_", "").lower() in _WHOLE_ROWS
         ):
             return None
         if isinstance(node, Name):

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import TypeAlias
 
 import msgspec
 
-from mayflydb.query.yql.expression import Aggregation, Expression
-from mayflydb.query.yql.faults import fault, unsupported
+from mayflydb.query.yql import comparison
+from mayflydb.query.yql.expression import Aggregation, Expression, pair_with_run
+from mayflydb.query.yql.faults import fault
+from mayflydb.query.yql.plans.frames import BoundFrame
 from mayflydb.query.yql.plans.values import NO_RUN
 from mayflydb.query.yql.schemas import Row, Run
-from mayflydb.query.yql.syntax import Frame, FunctionCall, Window
+from mayflydb.query.yql.syntax import FunctionCall
 from mayflydb.query.yql.types import DOUBLE, INTEGERS, UINT64, Type, Value, optional
 
 
@@ -29,80 +31,58 @@ run."""
 WindowFunction: TypeAlias = tuple[Type, ComputeWindow]
 
 
-def frame_bounds(frame: Frame | None, over: Window) -> Callable[[int, Sequence[int]], tuple[int, int]]:
-    """Return the function from a row's index to the first row of its frame and the row behind the last.
-
-    Without a frame: up to the last peer of the row, or all rows if the window has no ORDER BY.
-    """
-    if frame is None:
-        frame = Frame(over.at, "RANGE" if over.order else "ROWS", None, 0 if over.order else None)
-    lower, upper = frame.lower, frame.upper
-    if frame.kind == "ROWS":
-
-        def by_rows(place: int, peer_groups: Sequence[int]) -> tuple[int, int]:
-            # The frame is half open. Both bounds are relative to the row: -1 is the row before.
-            first = 0 if lower is None else max(0, place + lower)
-            last = len(peer_groups) if upper is None else min(len(peer_groups), place + upper + 1)
-            # A frame that lies outside of the partition is empty.
-            return first, max(first, last)
-
-        return by_rows
-    if frame.kind != "RANGE" or lower not in (None, 0) or upper not in (None, 0):
-        raise unsupported(f"{frame.kind} with distances in a window", frame.at)
-
-    def by_peers(place: int, peer_groups: Sequence[int]) -> tuple[int, int]:
-        # CURRENT ROW in RANGE means all peers of the row: rows with equal keys of ORDER BY.
-        first = last = place
-        while first and (lower is None or peer_groups[first - 1] == peer_groups[place]):
-            first = 0 if lower is None else first - 1
-        while last < len(peer_groups) and (upper is None or peer_groups[last] == peer_groups[place]):
-            last = len(peer_groups) if upper is None else last + 1
-        return first, last
-
-    return by_peers
-
-
-def bind_aggregate(aggregation: Aggregation, operands: Sequence[Expression], over: Window) -> WindowFunction:
+def bind_aggregate(aggregation: Aggregation, operands: Sequence[Expression], frame: BoundFrame) -> WindowFunction:
     """An aggregate over the frame of each row. While frames only grow, each row is aggregated once."""
-    frame = frame_bounds(over.frame, over)
-    values = tuple(each.evaluate for each in operands)
-    step, finish = aggregation.step, aggregation.finish
+    values = [each.evaluate for each in operands] + [pair_with_run] * aggregation.contextual
+    step, end_state = aggregation.step, aggregation.end
 
     def aggregate_each_frame(rows: Sequence[Row], peer_groups: Sequence[int], run: Run) -> list[Value]:
         given = [tuple([each(row, run) for each in values]) for row in rows]
         found: list[Value] = []
         start, end, state = 0, 0, aggregation.start()
+        find = frame.of(rows, peer_groups, run)
         for place in range(len(rows)):
-            first, last = frame(place, peer_groups)
+            first, last = find(place)
             # A frame that only grows continues with the state of the row before; any other frame begins anew.
             if first != start or last < end:
                 start, end, state = first, first, aggregation.start()
             for each in given[end:last]:
                 state = step(state, each)
             end = last
-            value = finish(state)
+            value = end_state(state, run)
             # A later step may change a list that is the state itself, so the result is a copy.
             found.append(list(value) if isinstance(value, list) else value)
         return found
 
     # A frame without its own row may be empty; an aggregate of no row is NULL.
-    narrow = over.frame is not None and over.frame.kind == "ROWS" and not _has_itself(over.frame)
-    if narrow and (aggregation.type != UINT64 or aggregation.is_null_without_rows):
+    if frame.may_be_empty and (aggregation.type != UINT64 or aggregation.is_null_without_rows):
         return optional(aggregation.type), aggregate_each_frame
     return aggregation.type, aggregate_each_frame
 
 
-def _has_itself(frame: Frame) -> bool:
-    """True if the frame includes its own row, and is thus never empty."""
-    return (frame.lower is None or frame.lower <= 0) and (frame.upper is None or frame.upper >= 0)
-
-
-def _row_number(call: FunctionCall, operands: Sequence[Expression], over: Window) -> WindowFunction:
+def _row_number(call: FunctionCall, operands: Sequence[Expression], frame: BoundFrame) -> WindowFunction:
     return UINT64, lambda rows, peer_groups, run: list(range(1, len(rows) + 1))
 
 
-def _rank(call: FunctionCall, operands: Sequence[Expression], over: Window) -> WindowFunction:
-    return UINT64, lambda rows, peer_groups, run: _ranks(peer_groups)
+def _rank(call: FunctionCall, operands: Sequence[Expression], frame: BoundFrame) -> WindowFunction:
+    regroup = _bind_peers(operands)
+    return UINT64, lambda rows, peer_groups, run: _ranks(regroup(rows, peer_groups, run))
+
+
+def _bind_peers(operands: Sequence[Expression]) -> Callable[[Sequence[Row], Sequence[int], Run], Sequence[int]]:
+    """The peer groups that a rank counts: neighbours with equal values of the operand, or the peers in the window's order."""
+    if not operands:
+        return lambda rows, peer_groups, run: peer_groups
+    evaluate, key = operands[0].evaluate, comparison.group_key(operands[0].type)
+    return lambda rows, peer_groups, run: number_peers([key(evaluate(row, run)) for row in rows])
+
+
+def number_peers(keys: Sequence[Hashable]) -> list[int]:
+    """The number of the peer group of each row, from 0."""
+    found: list[int] = []
+    for place, key in enumerate(keys):
+        found.append(found[-1] + (key != keys[place - 1]) if place else 0)
+    return found
 
 
 def _ranks(peer_groups: Sequence[int]) -> list[Value]:
@@ -112,19 +92,22 @@ def _ranks(peer_groups: Sequence[int]) -> list[Value]:
     return found
 
 
-def _dense_rank(call: FunctionCall, operands: Sequence[Expression], over: Window) -> WindowFunction:
-    return UINT64, lambda rows, peer_groups, run: [group + 1 for group in peer_groups]
+def _dense_rank(call: FunctionCall, operands: Sequence[Expression], frame: BoundFrame) -> WindowFunction:
+    regroup = _bind_peers(operands)
+    return UINT64, lambda rows, peer_groups, run: [group + 1 for group in regroup(rows, peer_groups, run)]
 
 
-def _percent_rank(call: FunctionCall, operands: Sequence[Expression], over: Window) -> WindowFunction:
+def _percent_rank(call: FunctionCall, operands: Sequence[Expression], frame: BoundFrame) -> WindowFunction:
+    regroup = _bind_peers(operands)
+
     def percent_ranks(rows: Sequence[Row], peer_groups: Sequence[int], run: Run) -> list[Value]:
         others = len(rows) - 1
-        return [(rank - 1) / others if others else 0.0 for rank in _ranks(peer_groups)]
+        return [(rank - 1) / others if others else 0.0 for rank in _ranks(regroup(rows, peer_groups, run))]
 
     return DOUBLE, percent_ranks
 
 
-def _cume_dist(call: FunctionCall, operands: Sequence[Expression], over: Window) -> WindowFunction:
+def _cume_dist(call: FunctionCall, operands: Sequence[Expression], frame: BoundFrame) -> WindowFunction:
     def distribution(rows: Sequence[Row], peer_groups: Sequence[int], run: Run) -> list[Value]:
         # The last row of each peer group wins.
         ends: dict[int, int] = {group: place + 1 for place, group in enumerate(peer_groups)}
@@ -133,7 +116,7 @@ def _cume_dist(call: FunctionCall, operands: Sequence[Expression], over: Window)
     return DOUBLE, distribution
 
 
-def _ntile(call: FunctionCall, operands: Sequence[Expression], over: Window) -> WindowFunction:
+def _ntile(call: FunctionCall, operands: Sequence[Expression], frame: BoundFrame) -> WindowFunction:
     count = _literal_operand(call, operands, 0)
     if count < 1:
         raise fault("NTILE expects a positive number", call.at)
@@ -150,8 +133,8 @@ def _ntile(call: FunctionCall, operands: Sequence[Expression], over: Window) -> 
     return UINT64, bucket_numbers
 
 
-def _offset_function(sign: int) -> Callable[[FunctionCall, Sequence[Expression], Window], WindowFunction]:
-    def make(call: FunctionCall, operands: Sequence[Expression], over: Window) -> WindowFunction:
+def _offset_function(sign: int) -> Callable[[FunctionCall, Sequence[Expression], BoundFrame], WindowFunction]:
+    def make(call: FunctionCall, operands: Sequence[Expression], frame: BoundFrame) -> WindowFunction:
         value = _value_operand(call, operands)
         distance = sign * (_literal_operand(call, operands, 1) if len(operands) > 1 else 1)
 
@@ -167,32 +150,33 @@ def _offset_function(sign: int) -> Callable[[FunctionCall, Sequence[Expression],
 
 def _frame_function(
     pick: Callable[[Sequence[Value]], Value],
-) -> Callable[[FunctionCall, Sequence[Expression], Window], WindowFunction]:
+) -> Callable[[FunctionCall, Sequence[Expression], BoundFrame], WindowFunction]:
     """A function that picks one value of the frame."""
 
-    def make(call: FunctionCall, operands: Sequence[Expression], over: Window) -> WindowFunction:
-        return _pick_from_frame(call, operands, over, pick)
+    def make(call: FunctionCall, operands: Sequence[Expression], frame: BoundFrame) -> WindowFunction:
+        return _pick_from_frame(call, operands, frame, pick)
 
     return make
 
 
-def _nth_value(call: FunctionCall, operands: Sequence[Expression], over: Window) -> WindowFunction:
+def _nth_value(call: FunctionCall, operands: Sequence[Expression], frame: BoundFrame) -> WindowFunction:
     number = _literal_operand(call, operands, 1)
     if number < 1:
         raise fault("NTH_VALUE expects a positive number", call.at)
-    return _pick_from_frame(call, operands, over, lambda values: values[number - 1] if number <= len(values) else None)
+    return _pick_from_frame(call, operands, frame, lambda values: values[number - 1] if number <= len(values) else None)
 
 
 def _pick_from_frame(
-    call: FunctionCall, operands: Sequence[Expression], over: Window, pick: Callable[[Sequence[Value]], Value]
+    call: FunctionCall, operands: Sequence[Expression], frame: BoundFrame, pick: Callable[[Sequence[Value]], Value]
 ) -> WindowFunction:
-    value, frame, skip_nulls = _value_operand(call, operands), frame_bounds(over.frame, over), bool(call.ignore_nulls)
+    value, skip_nulls = _value_operand(call, operands), bool(call.ignore_nulls)
 
     def pick_from_each_frame(rows: Sequence[Row], peer_groups: Sequence[int], run: Run) -> list[Value]:
         given = [value.evaluate(row, run) for row in rows]
         found: list[Value] = []
+        find = frame.of(rows, peer_groups, run)
         for place in range(len(rows)):
-            first, last = frame(place, peer_groups)
+            first, last = find(place)
             in_frame = given[first:last]
             found.append(pick([each for each in in_frame if each is not None] if skip_nulls else in_frame))
         return found
@@ -215,17 +199,22 @@ def _literal_operand(call: FunctionCall, operands: Sequence[Expression], place: 
     return found
 
 
-WINDOW_FUNCTIONS: dict[str, Callable[[FunctionCall, Sequence[Expression], Window], WindowFunction]] = {
+WINDOW_FUNCTIONS: dict[str, Callable[[FunctionCall, Sequence[Expression], BoundFrame], WindowFunction]] = {
     "ROW_NUMBER": _row_number,
     "ROWNUMBER": _row_number,
     "RANK": _rank,
     "DENSE_RANK": _dense_rank,
     "DENSERANK": _dense_rank,
     "PERCENT_RANK": _percent_rank,
+    "PERCENTRANK": _percent_rank,
     "CUME_DIST": _cume_dist,
+    "CUMEDIST": _cume_dist,
     "NTILE": _ntile,
     "LAG": _offset_function(-1),
     "LEAD": _offset_function(1),
+    "FIRSTVALUE": _frame_function(lambda values: values[0] if values else None),
+    "LASTVALUE": _frame_function(lambda values: values[-1] if values else None),
+    "NTHVALUE": _nth_value,
     "FIRST_VALUE": _frame_function(lambda values: values[0] if values else None),
     "LAST_VALUE": _frame_function(lambda values: values[-1] if values else None),
     "NTH_VALUE": _nth_value,

@@ -5,7 +5,7 @@ Source: https://ydb.tech/docs/en/yql/reference/syntax/select/window and `builtin
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -17,11 +17,19 @@ from mayflydb.query.yql.expression import Evaluate, Expression
 from mayflydb.query.yql.faults import fault, unsupported
 from mayflydb.query.yql.plans.binder import Binder
 from mayflydb.query.yql.plans.calls import bind_invocation
+from mayflydb.query.yql.plans.frames import bind_frame
 from mayflydb.query.yql.plans.plan import Batch, Relation
 from mayflydb.query.yql.plans.relations import BATCH_ROWS, collect_rows
 from mayflydb.query.yql.plans.scopes import slot
+from mayflydb.query.yql.plans.sessions import SessionPlaces, bind_sessions, is_session_window, plain_name
 from mayflydb.query.yql.plans.values import sort_key
-from mayflydb.query.yql.plans.window_functions import WINDOW_FUNCTIONS, ComputeWindow, WindowPartition, bind_aggregate
+from mayflydb.query.yql.plans.window_functions import (
+    WINDOW_FUNCTIONS,
+    ComputeWindow,
+    WindowPartition,
+    bind_aggregate,
+    number_peers,
+)
 from mayflydb.query.yql.schemas import Row, Run, Tables
 from mayflydb.query.yql.syntax import Expression as Tree
 from mayflydb.query.yql.syntax import FunctionCall, Select, Subquery, Syntax
@@ -68,16 +76,8 @@ class BoundWindow(msgspec.Struct, frozen=True):
                 keys = {place: of(value(rows[place], run)) for place in places}
                 places = sort_in_runs(places, keys.__getitem__, descending)
             whole = [tuple([of(value(rows[place], run)) for value, of, _ in self.order]) for place in places]
-            made.append(WindowPartition(places, _number_peers(whole)))
+            made.append(WindowPartition(places, number_peers(whole)))
         return made
-
-
-def _number_peers(keys: Sequence[Hashable]) -> list[int]:
-    """The number of the peer group of each row, from 0."""
-    found: list[int] = []
-    for place, key in enumerate(keys):
-        found.append(found[-1] + (key != keys[place - 1]) if place else 0)
-    return found
 
 
 class WindowRows(msgspec.Struct, frozen=True):
@@ -119,15 +119,14 @@ def bind_windows(binder: Binder, relation: Relation, tree: Select) -> tuple[Rela
         return relation, binder
     named = dict(tree.windows)
     bound_trees: dict[Tree, Expression] = dict(binder.bound_trees)
-    windows: dict[WindowTree, BoundWindow] = {}
+    overs = [_find_window(call, named) for call in calls]
+    sessions: dict[WindowTree, SessionPlaces | None] = {}
+    for over in dict.fromkeys(overs):
+        relation, binder, sessions[over] = bind_sessions(binder, relation, over.partition)
+    windows = {over: _bind_window(binder, over, places) for over, places in sessions.items()}
     columns: list[tuple[BoundWindow, ComputeWindow]] = []
-    for call in calls:
-        over = named.get(call.over) if isinstance(call.over, str) else call.over
-        if over is None:
-            raise fault(f"Unknown window: {call.over}", call.at)
-        if over not in windows:
-            windows[over] = _bind_window(binder, over)
-        type, compute = _bind_function(binder, call, over)
+    for call, over in zip(calls, overs, strict=True):
+        type, compute = _bind_function(binder, call, over, sessions[over])
         bound_trees[call] = slot(type, binder.width + len(columns))
         columns.append((windows[over], compute))
     wide = Binder(binder.context, binder.names, binder.scope, bound_trees, binder.width + len(columns))
@@ -135,10 +134,18 @@ def bind_windows(binder: Binder, relation: Relation, tree: Select) -> tuple[Rela
     return WindowRows(relation, tuple(columns)), wide
 
 
-def _bind_window(binder: Binder, tree: WindowTree) -> BoundWindow:
+def _find_window(call: FunctionCall, named: Mapping[str, WindowTree]) -> WindowTree:
+    over = named.get(call.over) if isinstance(call.over, str) else call.over
+    if over is None:
+        raise fault(f"Unknown window: {call.over}", call.at)
+    return over
+
+
+def _bind_window(binder: Binder, tree: WindowTree, session: SessionPlaces | None) -> BoundWindow:
     partition = []
     for item in tree.partition:
-        value = binder.expression(item.value)
+        # Sessions may have equal values, so they are told apart by their numbers.
+        value = session.number if session and is_session_window(item.value) else binder.expression(item.value)
         partition.append((value.evaluate, comparison.group_key(value.type)))
     order = []
     for each in tree.order:
@@ -147,16 +154,31 @@ def _bind_window(binder: Binder, tree: WindowTree) -> BoundWindow:
     return BoundWindow(tuple(partition), tuple(order))
 
 
-def _bind_function(binder: Binder, call: FunctionCall, over: WindowTree) -> tuple[Any, ComputeWindow]:
+def _bind_function(
+    binder: Binder, call: FunctionCall, over: WindowTree, session: SessionPlaces | None
+) -> tuple[Any, ComputeWindow]:
     """The type of a window function's values, and the function that computes them for a partition."""
+    if plain_name(call) in ("sessionstart", "sessionstate"):
+        return _bind_session_value(call, session)
     made = bind_invocation(binder, call.name, call.arguments, call.at)
     operands = [each for each in made.operands if isinstance(each, Expression)]
     known = WINDOW_FUNCTIONS.get(call.name.upper())
     if known is not None:
-        return known(call, operands, over)
+        return known(call, operands, bind_frame(binder, over))
     builder = functions.find_aggregate(call.name)
     if builder is None:
         raise fault(f"Unknown window function: {call.name}", call.at)
     if call.distinct:
         raise unsupported(f"{call.name}(DISTINCT) OVER", call.at)
-    return bind_aggregate(builder(made), operands, over)
+    return bind_aggregate(builder(made), operands, bind_frame(binder, over))
+
+
+def _bind_session_value(call: FunctionCall, session: SessionPlaces | None) -> tuple[Any, ComputeWindow]:
+    """Bind SessionStart() or SessionState()."""
+    if call.arguments:
+        raise fault(f"{call.name} requires exactly 0 arguments", call.at)
+    if session is None:
+        raise fault(f"{call.name} can not be used without SessionWindow", call.at)
+    value = session.start if plain_name(call) == "sessionstart" else session.state
+    evaluate = value.evaluate
+    return value.type, lambda rows, peer_groups, run: [evaluate(row, run) for row in rows]
