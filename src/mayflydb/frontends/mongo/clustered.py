@@ -25,11 +25,15 @@ from mayflydb.frontends.mongo.rules import date_rule
 from mayflydb.model.errors import BadRequest
 from mayflydb.model.instant import MILLISECOND, Instant
 from mayflydb.query.mongo.faults import MqlError, type_mismatch
+from mayflydb.query.mongo.indexes.key_bytes import id_key
 from mayflydb.query.mongo.indexes.specs import IndexSpec
 from mayflydb.query.mongo.values import Document, Value, equal, format_value, is_number, is_truthy, type_name
 
 BODY: Final = "clustered"
 """The field in the body of a clustered collection: the number of its date slot. It is stored in catalogues and cannot change."""
+
+MAX_KEY_BYTES: Final = 8 * 1024 * 1024
+"""The most bytes of an `_id` by which documents are ordered."""
 
 FIELDS: Final = ("v", "key", "name", "unique")
 EXPIRE_AFTER: Final = "expireAfterSeconds"
@@ -64,8 +68,10 @@ def parse_clustered_index(body: Mapping[str, Any]) -> Document | None:
         raise MqlError(5979700, "The clusteredIndex option requires unique: true to be specified")
     if not equal(given["key"], {"_id": 1}):
         raise MqlError(197, "The clusteredIndex option is only supported for key: {_id: 1}")
-    version = given.get("v", 2)
-    if not is_number(version) or arguments.round_number(version) != 2:
+    version = 2 if given.get("v") is None else given["v"]
+    if not is_number(version):
+        raise type_mismatch("create.clusteredIndex.v", type_name(version), *arguments.NUMERIC)
+    if arguments.round_number(version) != 2:
         text = f"Invalid clusteredIndex specification {format_value(given)}; cannot create a clusteredIndex with"
         raise MqlError(5979704, f"{text} v={format_value(version)}")
     name = arguments.text(given, "name", "create.clusteredIndex") if given.get("name") is not None else "_id_"
@@ -149,6 +155,13 @@ def propose(node: Node, seconds: int | None, contract: Contract) -> Proposal:
     if seconds < 0:
         raise BadRequest("documents of a clustered collection have no ttl of their own: say how long they live, or off")
     return Proposal((date_rule(seconds, slot, contract, False), *others), current)
+
+
+def check_key_size(id: Value) -> None:
+    """Raise MqlError 5894900 for an `_id` by which no clustered collection can be ordered."""
+    # What is short as a value is short as a key. Only these types can be long.
+    if isinstance(id, str | bytes | dict) and len(id_key(id)) > MAX_KEY_BYTES:
+        raise MqlError(5894900, f"The _id of a clustered collection has at most {MAX_KEY_BYTES} bytes")
 
 
 def date_of(id: Value) -> Instant | None:

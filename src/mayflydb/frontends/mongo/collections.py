@@ -27,7 +27,7 @@ from mayflydb.frontends.mongo.catalog_rows import (
     ts_index_of,
     unpack_document,
 )
-from mayflydb.frontends.mongo.clustered import date_of, define_clustered, slot_in, spec_of
+from mayflydb.frontends.mongo.clustered import check_key_size, date_of, define_clustered, slot_in, spec_of
 from mayflydb.frontends.mongo.contracts import Contract, Contracts
 from mayflydb.frontends.mongo.documents import may_have_ttl, ttl_override
 from mayflydb.frontends.mongo.streams import notes
@@ -203,6 +203,8 @@ class Collection:
         """The entries of a document in the given indexes."""
         if not indexes:
             return ()
+        if self.clustered is not None:
+            check_key_size(document["_id"])
         partition = identity_of(document["_id"]).partition
         return tuple(
             entry(index, key, partition)

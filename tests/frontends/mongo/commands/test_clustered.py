@@ -12,6 +12,8 @@ import pytest
 from pymongo import MongoClient
 from pymongo.errors import DuplicateKeyError, OperationFailure
 
+from mayflydb.query.mongo.indexes.key_bytes import id_key
+
 Client = MongoClient[dict[str, Any]]
 Document = dict[str, Any]
 
@@ -48,6 +50,8 @@ CREATED: list[tuple[Document, int]] = [
     ({"clusteredIndex": {"key": {"a": 1}, "unique": True}}, 197),
     ({"clusteredIndex": {"key": {"_id": 1, "a": 1}, "unique": True}}, 197),
     ({"clusteredIndex": KEY | {"v": 12345}}, 5979704),
+    ({"clusteredIndex": KEY | {"v": None, "name": None}}, 0),
+    ({"clusteredIndex": KEY | {"v": "2"}}, 14),
     ({"clusteredIndex": KEY | {"randField": 1}}, 40415),
     ({"clusteredIndex": True}, 5979703),
     ({"clusteredIndex": 5}, 5979703),
@@ -149,6 +153,15 @@ def test_numbers_that_are_equal_are_one_id(db: Any) -> None:
     db.c.insert_one({"_id": 42})
     with pytest.raises(DuplicateKeyError):
         db.c.insert_one({"_id": 42.0})
+
+
+@pytest.mark.parametrize(("more", "code"), [(0, 0), (1, 5894900)])
+def test_the_size_of_an_id(db: Any, more: int, code: int) -> None:
+    # The key of a string is its bytes, a type before them and an end behind them.
+    longest = 8 * 1024 * 1024 - len(id_key("x")) + 1
+    reply = db.command("insert", "c", documents=[{"_id": "x" * (longest + more)}])
+    assert [each["code"] for each in reply.get("writeErrors", ())] == [code][: bool(code)]
+    assert db.c.count_documents({}) == (not code)
 
 
 def test_reads_come_in_the_order_of_ids(db: Any, seed: int) -> None:

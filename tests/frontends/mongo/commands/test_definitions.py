@@ -10,6 +10,7 @@ from pymongo import MongoClient
 from pymongo.errors import BulkWriteError, DuplicateKeyError, OperationFailure
 
 from frontends.mongo.replies import said
+from mayflydb.frontends.mongo import uniqueness
 
 Client = MongoClient[dict[str, Any]]
 Document = dict[str, Any]
@@ -313,6 +314,35 @@ def test_a_prepared_index_becomes_unique_without_duplicates(client: Client) -> N
         c.insert_one({"_id": 0, "x": 5})
     assert taken.value.details is not None
     assert taken.value.details["keyValue"] == {"x": 5}
+
+
+def test_each_of_many_that_shared_a_value_keeps_it(client: Client) -> None:
+    c = client.made.c
+    c.insert_many([{"_id": n, "x": "shared"} for n in range(2, 300)])
+    c.create_index("x")
+    change_index(client, prepareUnique=True)
+    assert c.update_many({"x": "shared"}, {"$set": {"y": 1}}).modified_count == 298
+    with pytest.raises(DuplicateKeyError):
+        c.insert_one({"_id": 300, "x": "shared"})
+    with pytest.raises(OperationFailure) as refusal:
+        change_index(client, unique=True)
+    assert refusal.value.details is not None
+    (violation,) = refusal.value.details["violations"]
+    assert sorted(violation["ids"]) == list(range(2, 300))
+
+
+def test_a_refusal_of_uniqueness_names_some_of_many(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    c = client.made.c
+    c.insert_many([{"_id": f"{n:04}", "x": n % 2} for n in range(100)])
+    c.create_index("x")
+    change_index(client, prepareUnique=True)
+    monkeypatch.setattr(uniqueness, "MAX_VIOLATION_BYTES", 200)
+    with pytest.raises(OperationFailure) as refusal:
+        change_index(client, unique=True)
+    assert refusal.value.details is not None
+    (violation,) = refusal.value.details["violations"]
+    # An element of a string of four characters named _id has 14 bytes.
+    assert len(violation["ids"]) == -(-200 // 14)
 
 
 def test_a_transaction_meets_the_guard(client: Client) -> None:
