@@ -159,8 +159,8 @@ def propose(node: Node, seconds: int | None, contract: Contract) -> Proposal:
 
 def check_key_size(id: Value) -> None:
     """Raise MqlError 5894900 for an `_id` by which no clustered collection can be ordered."""
-    # What is short as a value is short as a key. Only these types can be long.
-    if isinstance(id, str | bytes | dict) and len(id_key(id)) > MAX_KEY_BYTES:
+    # Only these types can be long. The server's keys of binary values have an end, too.
+    if isinstance(id, str | bytes | dict) and len(id_key(id)) + isinstance(id, bytes) > MAX_KEY_BYTES:
         raise MqlError(5894900, f"The _id of a clustered collection has at most {MAX_KEY_BYTES} bytes")
 
 

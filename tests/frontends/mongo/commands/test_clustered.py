@@ -12,8 +12,6 @@ import pytest
 from pymongo import MongoClient
 from pymongo.errors import DuplicateKeyError, OperationFailure
 
-from mayflydb.query.mongo.indexes.key_bytes import id_key
-
 Client = MongoClient[dict[str, Any]]
 Document = dict[str, Any]
 
@@ -156,10 +154,11 @@ def test_numbers_that_are_equal_are_one_id(db: Any) -> None:
 
 
 @pytest.mark.parametrize(("more", "code"), [(0, 0), (1, 5894900)])
-def test_the_size_of_an_id(db: Any, more: int, code: int) -> None:
-    # The key of a string is its bytes, a type before them and an end behind them.
-    longest = 8 * 1024 * 1024 - len(id_key("x")) + 1
-    reply = db.command("insert", "c", documents=[{"_id": "x" * (longest + more)}])
+@pytest.mark.parametrize(("of", "around"), [(str, 2), (bytes, 7)])
+def test_the_size_of_an_id(db: Any, of: type, around: int, more: int, code: int) -> None:
+    # A key has a type before its value, a string's end, and for bytes their number, subtype and end.
+    size = 8 * 1024 * 1024 - around + more
+    reply = db.command("insert", "c", documents=[{"_id": "x" * size if of is str else b"x" * size}])
     assert [each["code"] for each in reply.get("writeErrors", ())] == [code][: bool(code)]
     assert db.c.count_documents({}) == (not code)
 
