@@ -48,6 +48,9 @@ def parse_clustered_index(body: Mapping[str, Any]) -> Document | None:
     Raise MqlError 14, 72, 197, 40414, 40415, 5979700, 5979703, 5979704, 6026500, 6026501, 6049200, 6049204, 6127800.
     """
     given = body.get("clusteredIndex")
+    if given is not None:
+        # Even `false` excludes them.
+        _check_sizes(body)
     if given is None or ((type(given) is bool or is_number(given)) and not is_truthy(given)):
         return None
     _check_beside(body)
@@ -84,10 +87,13 @@ _BESIDE: Final = {
 }
 
 
-def _check_beside(body: Mapping[str, Any]) -> None:
+def _check_sizes(body: Mapping[str, Any]) -> None:
     for name, (code, text) in _BESIDE.items():
         if body.get(name) is not None:
             raise MqlError(code, f"{text} Did you mean 'capped: true' with 'expireAfterSeconds'?")
+
+
+def _check_beside(body: Mapping[str, Any]) -> None:
     if arguments.flag(body, "capped", "create"):
         text = "Clustered capped collection only available with 'enableTestCommands' server parameter"
         raise MqlError(6127800, text)

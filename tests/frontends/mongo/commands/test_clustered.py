@@ -41,6 +41,8 @@ CREATED: list[tuple[Document, int]] = [
     ({"clusteredIndex": KEY, "expireAfterSeconds": 0}, 0),
     ({"clusteredIndex": KEY, "validator": {"a": 1}, "collation": {"locale": "en"}}, 0),
     ({"clusteredIndex": False}, 0),
+    ({"clusteredIndex": False, "capped": True, "size": 4096}, 6049200),
+    ({"clusteredIndex": None, "capped": True, "size": 4096}, 0),
     ({"clusteredIndex": {"key": {"_id": 1}}}, 40414),
     ({"clusteredIndex": {"unique": True}}, 40414),
     ({"clusteredIndex": {"key": {"_id": 1}, "unique": False}}, 5979700),

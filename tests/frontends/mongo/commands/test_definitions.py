@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -95,6 +96,31 @@ def test_a_view_is_checked_when_it_is_changed(client: Client, options: Document,
     assert code_of(client, {"collMod": "v", **options}) == code
     after = client.made.command("listCollections", filter={"name": "v"})["cursor"]["firstBatch"]
     assert (before == after) == bool(code)
+
+
+JOINS: list[tuple[str, Document]] = [
+    ("$lookup", {"from": "{}", "localField": "a", "foreignField": "a", "as": "r"}),
+    ("$lookup", {"from": "c", "pipeline": [{"$unionWith": "{}"}], "as": "r"}),
+    ("$graphLookup", {"from": "{}", "startWith": "$a", "connectFromField": "a", "connectToField": "b", "as": "r"}),
+    ("$unionWith", {"coll": "{}"}),
+    ("$unionWith", {"coll": "c", "pipeline": [{"$lookup": {"from": "{}", "pipeline": [], "as": "r"}}]}),
+    ("$facet", {"r": [{"$lookup": {"from": "{}", "pipeline": [], "as": "r"}}]}),
+]
+
+
+@pytest.mark.parametrize(("stage", "argument"), JOINS, ids=str)
+def test_no_stage_of_a_view_leads_back_to_it(client: Client, stage: str, argument: Document) -> None:
+    client.made.command("create", "u", viewOn="v")
+
+    def refusal(view: str, reads: str) -> int:
+        pipeline = [{stage: json.loads(json.dumps(argument).replace("{}", reads))}]
+        return code_of(client, {"collMod": view, "viewOn": "c", "pipeline": pipeline})
+
+    assert [refusal("v", each) for each in ("c", "missing", "v", "u")] == [0, 0, 5, 5]
+    assert refusal("u", "v") == 0
+    pipeline = [{stage: json.loads(json.dumps(argument).replace("{}", "new"))}]
+    assert code_of(client, {"create": "new", "viewOn": "c", "pipeline": pipeline}) == 5
+    assert code_of(client, {"dropIndexes": "u", "index": "*"}) == 166
 
 
 def test_chains_of_views_have_a_limit_and_no_cycle(client: Client) -> None:
