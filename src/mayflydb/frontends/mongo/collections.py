@@ -107,6 +107,9 @@ class Collection:
 
         self.capped = bool(self.options.get("capped"))
         self.collation = Collation.parse(self.options["collation"]) if "collation" in self.options else SIMPLE
+        if not self.collation.is_simple:
+            # Shown in full, and compared so with what a client sends again.
+            self.options["collation"] = self.collation.document()
         self.series = series_in(node.definition)
         self.clustered = spec_of(self.options)
         self._id_slot = slot_in(node.definition)

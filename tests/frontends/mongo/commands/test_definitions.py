@@ -287,6 +287,21 @@ def test_sessions_are_listed_by_users(client: Client, spec: Any, code: int) -> N
     assert code_of(client, {"aggregate": 1, "pipeline": pipeline, "cursor": {}}) == code
 
 
+def test_a_collation_is_listed_in_full(client: Client) -> None:
+    database = client.made
+    for collation, code in (
+        ({"locale": "en"}, 0),
+        ({"locale": "en", "strength": 3, "caseLevel": None}, 0),
+        ({"locale": "en", "strength": 2}, 48),
+        ({}, 40414),
+    ):
+        assert code_of(client, {"create": "t", "collation": collation}) == code
+    database.t.create_index("x")
+    full = database.t.options()["collation"]
+    assert (full["strength"], full["caseLevel"], full["version"]) == (3, False, "57.1")
+    assert database.t.index_information()["x_1"]["collation"] == full
+
+
 # --- indexes that become unique --------------------------------------------------------------------------------------
 
 
