@@ -74,7 +74,10 @@ def _join(found: list[Record], more: Sequence[Record]) -> list[Record]:
 
 
 GUARDED_PAGE: Final = 64
-"""Records with one key of a guarded index that a write looks at. Only keys that were shared before can have more."""
+"""Records with one key of a guarded index that a write reads at a time."""
+
+GUARDED_PAGES: Final = 32
+"""Pages of hidden records with one key that a write reads. Only keys that were shared before can have more."""
 
 _READ, _DELETE = Mode.READ, Mode.DELETE
 """Before Python 3.12, looking up a member in its class takes ten times as long as this."""
@@ -330,35 +333,52 @@ class Workspace:
         self, draft: Draft, entries: tuple[Entry, ...] | None, visible: Record | None
     ) -> Steps[list[Record]]:
         """Return the hidden holders of unique entries, which must be purged first. Conflict for an entry that is taken."""
-        if self._guarded and entries:
-            yield from self._check_guarded(entries, visible)
         unique = self._unique(draft, entries)
-        return (yield from self._rivals(unique, visible)) if unique else []
+        hidden = (yield from self._rivals(unique, visible)) if unique else []
+        for entry in entries or ():
+            if entry.index in self._guarded:
+                hidden = _join(hidden, (yield from self._check_guarded(entry, visible)))
+        return hidden
 
-    def _check_guarded(self, entries: Sequence[Entry], visible: Record | None) -> Steps[None]:
-        """Raise Conflict for a key of a guarded index that another visible record has, and this one had not."""
-        for entry in entries:
-            if entry.index not in self._guarded:
-                continue
-            holders = yield from self._holders_of_key(entry)
-            owns = visible is not None and any(record.seq == visible.seq for record in holders)
-            others = [record for record in holders if visible is None or record.seq != visible.seq]
-            taken = [record for record in others if visible_at(record, self.rules, self._now)]
-            if taken and not owns:
+    def _check_guarded(self, entry: Entry, visible: Record | None) -> Steps[list[Record]]:
+        """Return the hidden records with this key of a guarded index.
+
+        Conflict for a key that another visible record has and this one had not; Unavailable where too many hidden ones have it.
+        """
+        holders = yield from self._holders((entry,))
+        if visible is not None and any(record.seq == visible.seq for record in holders):
+            return []
+        found: list[Record] = []
+        after: tuple[bytes, int] | None = None
+        for _ in range(GUARDED_PAGES):
+            stored, others = yield from self._read_holders(entry, after)
+            hidden, taken = split_holders(others, visible, self.rules, self._now)
+            if taken:
                 raise not_unique(entry, taken[0])
+            found = _join(found, hidden)
+            if not stored:
+                return found
+            after = stored[-1][0], stored[-1][1].seq
+        raise Unavailable("too many expired records have a value that must be unique: try again once they are purged")
 
-    def _holders_of_key(self, entry: Entry) -> Steps[list[Record]]:
-        """Return records that own an entry with this key in any partition, with this transaction's writes: some of many."""
+    def _read_holders(
+        self, entry: Entry, after: tuple[bytes, int] | None
+    ) -> Steps[tuple[list[tuple[bytes, Record]], list[Record]]]:
+        """Return the next page of stored entries with an entry's key in any partition, and who of them still owns one.
+
+        Before the first page, also the records that own one by this transaction's writes.
+        """
         key = entry.key[:-HASH_BYTES]
         within = KeyRange(key, key + b"\xff" * (HASH_BYTES + 1))
-        stored = yield from ask(ScanIndex(self._container, entry.index, within, False, None, GUARDED_PAGE))
+        stored = yield from ask(ScanIndex(self._container, entry.index, within, False, after, GUARDED_PAGE))
         holders = [record for _, each in stored if (record := self._holding(each)) is not None]
-        for record, own in self._entries.values():
-            if record is not None and any(
-                each.index == entry.index and each.key[:-HASH_BYTES] == key for each in own or ()
-            ):
-                holders.append(record)
-        return holders
+        if after is None:
+            for record, own in self._entries.values():
+                if record is not None and any(
+                    each.index == entry.index and each.key[:-HASH_BYTES] == key for each in own or ()
+                ):
+                    holders.append(record)
+        return stored, holders
 
     def unique(self, record: Record) -> tuple[Entry, ...]:
         """Return the unique entries that a record was given here."""

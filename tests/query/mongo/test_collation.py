@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from bson import Decimal128
 
 from mayflydb.query.mongo.collation import SIMPLE, Collation
 from mayflydb.query.mongo.faults import MqlError
@@ -100,6 +101,11 @@ def test_other_values_compare_without_the_collation() -> None:
         ({"locale": "en"}, Collation("en", 3)),
         ({"locale": "en", "strength": 2}, Collation("en", 2)),
         ({"locale": "en", "strength": 1.0, "numericOrdering": True}, Collation("en", 1, True)),
+        ({"locale": "en", "strength": 2.9}, Collation("en", 2)),
+        ({"locale": "en", "strength": Decimal128("2.9")}, Collation("en", 3)),
+        ({"locale": "en", "strength": Decimal128("2.5")}, Collation("en", 2)),
+        ({"locale": "en", "strength": None, "caseLevel": None, "version": None}, Collation("en")),
+        ({"locale": "en", "version": "57.1"}, Collation("en")),
         ({"locale": "en", "caseLevel": False, "caseFirst": "off", "alternate": "non-ignorable"}, Collation("en")),
     ],
 )
@@ -120,6 +126,21 @@ def test_a_collation_is_parsed(document: dict[str, Any], expected: Collation) ->
             {"locale": "en", "strength": 6},
             2,
             "Enumeration value '6' for field 'collation.strength' is not a valid value.",
+        ),
+        (
+            {"locale": "en", "strength": Decimal128("NaN")},
+            2,
+            "Enumeration value 'NaN' for field 'collation.strength' is not a valid value.",
+        ),
+        (
+            {"locale": "en", "version": "58"},
+            161,
+            'Requested collation version 58, and only 57.1 is supported: { locale: "en", version: "58" }',
+        ),
+        (
+            {"locale": "en", "backwards": None},
+            14,
+            "BSON field 'collation.backwards' is the wrong type 'null', expected type 'bool'",
         ),
         ({"locale": "en", "strength": 4}, 2, "Collation option 'strength: 4' is not supported"),
         ({"locale": "en", "caseLevel": True}, 2, "Collation option 'caseLevel: true' is not supported"),

@@ -25,11 +25,15 @@ from mayflydb.frontends.mongo.rules import date_rule
 from mayflydb.model.errors import BadRequest
 from mayflydb.model.instant import MILLISECOND, Instant
 from mayflydb.query.mongo.faults import MqlError, type_mismatch
+from mayflydb.query.mongo.indexes.key_bytes import id_key
 from mayflydb.query.mongo.indexes.specs import IndexSpec
 from mayflydb.query.mongo.values import Document, Value, equal, format_value, is_number, is_truthy, type_name
 
 BODY: Final = "clustered"
 """The field in the body of a clustered collection: the number of its date slot. It is stored in catalogues and cannot change."""
+
+MAX_KEY_BYTES: Final = 8 * 1024 * 1024
+"""The most bytes of an `_id` by which documents are ordered."""
 
 FIELDS: Final = ("v", "key", "name", "unique")
 EXPIRE_AFTER: Final = "expireAfterSeconds"
@@ -44,6 +48,9 @@ def parse_clustered_index(body: Mapping[str, Any]) -> Document | None:
     Raise MqlError 14, 72, 197, 40414, 40415, 5979700, 5979703, 5979704, 6026500, 6026501, 6049200, 6049204, 6127800.
     """
     given = body.get("clusteredIndex")
+    if given is not None:
+        # Even `false` excludes them.
+        _check_sizes(body)
     if given is None or ((type(given) is bool or is_number(given)) and not is_truthy(given)):
         return None
     _check_beside(body)
@@ -64,8 +71,10 @@ def parse_clustered_index(body: Mapping[str, Any]) -> Document | None:
         raise MqlError(5979700, "The clusteredIndex option requires unique: true to be specified")
     if not equal(given["key"], {"_id": 1}):
         raise MqlError(197, "The clusteredIndex option is only supported for key: {_id: 1}")
-    version = given.get("v", 2)
-    if not is_number(version) or arguments.round_number(version) != 2:
+    version = 2 if given.get("v") is None else given["v"]
+    if not is_number(version):
+        raise type_mismatch("create.clusteredIndex.v", type_name(version), *arguments.NUMERIC)
+    if arguments.round_number(version) != 2:
         text = f"Invalid clusteredIndex specification {format_value(given)}; cannot create a clusteredIndex with"
         raise MqlError(5979704, f"{text} v={format_value(version)}")
     name = arguments.text(given, "name", "create.clusteredIndex") if given.get("name") is not None else "_id_"
@@ -78,10 +87,13 @@ _BESIDE: Final = {
 }
 
 
-def _check_beside(body: Mapping[str, Any]) -> None:
+def _check_sizes(body: Mapping[str, Any]) -> None:
     for name, (code, text) in _BESIDE.items():
         if body.get(name) is not None:
             raise MqlError(code, f"{text} Did you mean 'capped: true' with 'expireAfterSeconds'?")
+
+
+def _check_beside(body: Mapping[str, Any]) -> None:
     if arguments.flag(body, "capped", "create"):
         text = "Clustered capped collection only available with 'enableTestCommands' server parameter"
         raise MqlError(6127800, text)
@@ -149,6 +161,13 @@ def propose(node: Node, seconds: int | None, contract: Contract) -> Proposal:
     if seconds < 0:
         raise BadRequest("documents of a clustered collection have no ttl of their own: say how long they live, or off")
     return Proposal((date_rule(seconds, slot, contract, False), *others), current)
+
+
+def check_key_size(id: Value) -> None:
+    """Raise MqlError 5894900 for an `_id` by which no clustered collection can be ordered."""
+    # Only these types can be long. The server's keys of binary values have an end, too.
+    if isinstance(id, str | bytes | dict) and len(id_key(id)) + isinstance(id, bytes) > MAX_KEY_BYTES:
+        raise MqlError(5894900, f"The _id of a clustered collection has at most {MAX_KEY_BYTES} bytes")
 
 
 def date_of(id: Value) -> Instant | None:

@@ -27,7 +27,7 @@ from mayflydb.frontends.mongo.catalog_rows import (
     ts_index_of,
     unpack_document,
 )
-from mayflydb.frontends.mongo.clustered import date_of, define_with_order, slot_in, spec_of
+from mayflydb.frontends.mongo.clustered import check_key_size, date_of, define_with_order, slot_in, spec_of
 from mayflydb.frontends.mongo.contracts import Contract, Contracts
 from mayflydb.frontends.mongo.documents import may_have_ttl, ttl_override
 from mayflydb.frontends.mongo.streams import notes
@@ -107,6 +107,9 @@ class Collection:
 
         self.capped = bool(self.options.get("capped"))
         self.collation = Collation.parse(self.options["collation"]) if "collation" in self.options else SIMPLE
+        if not self.collation.is_simple:
+            # Shown in full, and compared so with what a client sends again.
+            self.options["collation"] = self.collation.document()
         self.series = series_in(node.definition)
         self.clustered = spec_of(self.options)
         self._id_slot = slot_in(node.definition)
@@ -203,6 +206,8 @@ class Collection:
         """The entries of a document in the given indexes."""
         if not indexes:
             return ()
+        if self.clustered is not None:
+            check_key_size(document["_id"])
         partition = identity_of(document["_id"]).partition
         return tuple(
             entry(index, key, partition)

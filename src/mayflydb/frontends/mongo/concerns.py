@@ -73,7 +73,7 @@ def parse_time_limit(call: Call) -> int:
 # --- concerns --------------------------------------------------------------------------------------------------------
 
 WRITE_CONCERN_COMMANDS: Final = frozenset({
-    "abortTransaction", "aggregate", "bulkWrite", "collMod", "commitTransaction", "convertToCapped", "create",
+    "abortTransaction", "aggregate", "bulkWrite", "cloneCollectionAsCapped", "collMod", "commitTransaction", "convertToCapped", "create",
     "createIndexes", "createSearchIndexes", "createUser", "customAction", "delete", "deleteIndexes", "drop",
     "dropAllUsersFromDatabase", "dropDatabase", "dropIndexes", "dropSearchIndex", "dropUser", "findAndModify",
     "findandmodify", "grantRolesToUser", "insert", "renameCollection", "revokeRolesFromUser", "shardCollection", "update",

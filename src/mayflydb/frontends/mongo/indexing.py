@@ -24,7 +24,7 @@ from mayflydb.engine.building import Choose, IndexRequest
 from mayflydb.engine.catalog import Definition, Index, Node
 from mayflydb.engine.dates import with_slot, without_slot
 from mayflydb.engine.engine import Engine
-from mayflydb.engine.scans import SCAN_BATCH, Scope
+from mayflydb.engine.scans import Scope
 from mayflydb.expiry.rules import without_stamps
 from mayflydb.frontends.mongo.catalog_rows import (
     ReadyIndex,
@@ -40,10 +40,11 @@ from mayflydb.frontends.mongo.contracts import Contract, check_profile
 from mayflydb.frontends.mongo.rules import date_rule, ts_rule
 from mayflydb.frontends.mongo.time_series.restrictions import check_index, check_index_documents
 from mayflydb.frontends.mongo.time_series.series import bucket_rule, find_index_date, series_in, series_rules
+from mayflydb.frontends.mongo.uniqueness import check_unique
 from mayflydb.frontends.mongo.writing import RESERVED_TS_TEXT, duplicate_key_error
 from mayflydb.model.errors import Conflict, MayflyError, NotFound, OwnerNotFound
 from mayflydb.model.instant import Instant
-from mayflydb.model.order import HASH_BYTES, KeyRange
+from mayflydb.model.order import HASH_BYTES
 from mayflydb.model.record import Record
 from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.indexes.changes import indexes_to_drop, modify_index, resolve_target
@@ -60,10 +61,6 @@ TS_INDEX_COUNT: Final = 3
 
 https://learn.microsoft.com/azure/cosmos-db/mongodb/time-to-live
 """
-
-
-MAX_VIOLATIONS: Final = 1_000
-"""Keys with several documents that a refusal of uniqueness names."""
 
 
 class IndexCreation(msgspec.Struct, frozen=True):
@@ -298,7 +295,9 @@ class Indexing:
         if collection.series is not None:
             check_index(collection.series, changed)
         if changed.unique and not before.unique:
-            await self._check_unique(collection, before, now)
+            ready = next(each for each in collection.indexes if each.spec == before)
+            index = next(each for each in collection.node.definition.indexes if each.number == ready.number)
+            await check_unique(self._engine, collection, index, now)
         if dry_run:
             return {}
         if changed == before:
@@ -308,32 +307,6 @@ class Indexing:
         else:
             await self._change_in_place(collection, before, changed, now)
         return reply
-
-    async def _check_unique(self, collection: Collection, spec: IndexSpec, now: Instant) -> None:
-        """Raise MqlError 359 with the ids of documents that share a key of an index that is to become unique.
-
-        `prepareUnique` lets no new ones in, so what was found to be unique stays so.
-        """
-        ready = next(each for each in collection.indexes if each.spec == spec)
-        index = next(each for each in collection.node.definition.indexes if each.number == ready.number)
-        violations: list[Document] = []
-        last, ids = b"", [None]
-        async for pairs in self._engine.indexes.walk(
-            collection.node, index, KeyRange(b"", b"\xff"), False, now, SCAN_BATCH
-        ):
-            for key, record in pairs:
-                id = decode(record.value)["_id"]
-                if key != last:
-                    last, ids = key, [id]
-                    continue
-                ids.append(id)
-                if len(ids) == 2:
-                    violations.append({"ids": ids})
-                if len(violations) >= MAX_VIOLATIONS:
-                    raise _violations_error(violations)
-            await asyncio.sleep(0)
-        if violations:
-            raise _violations_error(violations)
 
     async def _change_in_place(
         self, collection: Collection, before: IndexSpec, changed: IndexSpec, now: Instant
@@ -506,11 +479,6 @@ def _with_spec(index: Index, before: IndexSpec, document: str, guarded: bool) ->
     # An index that was created as a unique one needs no guard.
     spec = {**index.spec, "document": document}
     return msgspec.structs.replace(index, spec=spec, guarded=guarded and not index.unique)
-
-
-def _violations_error(violations: list[Document]) -> MqlError:
-    text = "Cannot convert the index to unique. Please resolve conflicting documents before running collMod again."
-    return MqlError(359, text, violations=violations)
 
 
 def _with_body(definition: Definition, **fields: Any) -> Definition:

@@ -269,7 +269,7 @@ class CollectionSource:
         for first in range(0, len(documents), INSERT_BATCH):
             some = documents[first : first + INSERT_BATCH]
             prepared = await self._read_time.evaluation.compute(False, 0, self._prepare_inserts, writer, some)
-            await self._work.perform(partial(_insert_prepared, collection.id, writer, prepared))
+            await self._work.perform(partial(insert_prepared, collection.id, writer, prepared))
 
     def _prepare_inserts(self, writer: DocumentWriter, documents: Sequence[Document]) -> list[PreparedInsert]:
         return [writer.prepare_insert(each, encode_computed(each)) for each in map(self._with_id, documents)]
@@ -295,9 +295,10 @@ class CollectionSource:
             await merger.merge(row)
 
 
-def _insert_prepared(
+def insert_prepared(
     container: int, writer: DocumentWriter, inserts: Sequence[PreparedInsert], transaction: DecisionTransaction
 ) -> Steps[None]:
+    """Return the decision that inserts prepared documents into one collection."""
     workspace = yield from transaction.on(container)
     for each in inserts:
         yield from writer.insert(workspace, each.document, each.raw, each.draft)

@@ -5,6 +5,7 @@ Rules: https://www.mongodb.com/docs/manual/core/views/create-view/
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -51,6 +52,7 @@ async def check_view(services: Services, call: Call, name: str, options: Documen
     compiling = partial(compile_pipeline, stages, env, source, text=TextIndex({}))
     await services.evaluation_of(call).compute(True, call.size, compiling)
     await _check_chain(services.collections, call.database, name, below)
+    await _check_reads(services.collections, call.database, name, {below, *read_by(call.database, stages)})
 
 
 def _check_stages(call: Call, stages: list[Any]) -> None:
@@ -61,6 +63,48 @@ def _check_stages(call: Call, stages: list[Any]) -> None:
         raise MqlError(73, f"{first} cannot be used in a view definition: it reads no collection")
     if stages and next(iter(stages[-1]), "") in _WRITING_STAGES:
         raise MqlError(167, f"{next(iter(stages[-1]))} cannot be used in a view definition: {call.database}")
+
+
+def read_by(database: str, stages: Sequence[Any]) -> set[str]:
+    """Return the collections of a database that the stages of a valid pipeline read, at any depth."""
+    found: set[str] = set()
+    pending = list(stages)
+    while pending:
+        stage = pending.pop()
+        name, given = next(iter(stage.items()), ("", None))
+        if name == "$facet":
+            pending += [each for inner in given.values() for each in inner]
+        elif name in _READING_STAGES:
+            given = given if type(given) is dict else {"coll": given}
+            pending += given.get("pipeline") or ()
+            source = given.get(_READING_STAGES[name])
+            if type(source) is dict:
+                source = source.get("coll") if source.get("db", database) == database else None
+            if type(source) is str:
+                found.add(source)
+    return found
+
+
+_READING_STAGES: Final = {"$lookup": "from", "$graphLookup": "from", "$unionWith": "coll"}
+"""Stages that read another collection, with the argument that names it."""
+
+
+async def _check_reads(collections: Collections, database: str, name: str, first: set[str]) -> None:
+    """Raise MqlError 5 if what the view reads leads back to it. Views that are part of another cycle are looked at once."""
+    seen: set[str] = set()
+    pending = [(each, f"{database}.{name}") for each in sorted(first)]
+    while pending:
+        below, path = pending.pop()
+        path = f"{path} => {database}.{below}"
+        if below == name:
+            raise MqlError(5, f"View cycle detected: {path}")
+        if below in seen:
+            continue
+        seen.add(below)
+        found = await collections.find(database, below)
+        if found is not None and found.view_on is not None:
+            reads = {found.view_on, *read_by(database, found.options.get("pipeline", ()))}
+            pending += [(each, path) for each in sorted(reads)]
 
 
 async def _check_chain(collections: Collections, database: str, name: str, below: str) -> None:

@@ -7,12 +7,14 @@ refused.
 
 from __future__ import annotations
 
+import math
 import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
+from bson import Decimal128
 
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
 from mayflydb.query.mongo.values import Document, OrderKey, Value, format_value, is_number, order_key, type_name
@@ -48,11 +50,15 @@ class Collation(msgspec.Struct, frozen=True):
 
     @staticmethod
     def parse(document: Value) -> Collation:
-        """Parse the `collation` of a command. MqlError 2 if it is not supported; 14, 40414 or 40415 if it is malformed."""
+        """Parse the `collation` of a command. MqlError 2 and 161 if it is not supported; 14, 40414 or 40415 if it is malformed."""
         if type(document) is not dict:
             raise type_mismatch("collation", type_name(document), "object")
         if not document:
             return SIMPLE
+        # A null stands for an option that is left out, except here.
+        document = {name: value for name, value in document.items() if value is not None or name == "backwards"}
+        if is_number(document.get("strength")):
+            document["strength"] = _round_to_whole(document["strength"])
         for name, value in document.items():
             _check_option(name, value)
         locale = document.get("locale")
@@ -65,6 +71,9 @@ class Collation(msgspec.Struct, frozen=True):
                     f"If the locale is 'simple', no other fields may be specified in: {format_value(document)}"
                 )
             return SIMPLE
+        if document.get("version", _VERSION) != _VERSION:
+            text = f"Requested collation version {document['version']}, and only {_VERSION} is supported"
+            raise MqlError(161, f"{text}: {format_value(document)}")
         if locale not in LOCALES:
             raise bad_value(f"Field 'locale' is invalid or not supported in: {format_value(document)}")
         for name, value in options.items():
@@ -118,6 +127,14 @@ SIMPLE = Collation()
 _STRING: Final = order_key("")[0]
 _ARRAY: Final = order_key([])[0]
 _OBJECT: Final = order_key({})[0]
+
+
+def _round_to_whole(value: Any) -> Any:
+    # As the server makes a long of it: decimals are rounded, doubles cut. What is not finite is no choice.
+    exact = value.to_decimal() if type(value) is Decimal128 else value
+    if not math.isfinite(exact):
+        return value
+    return round(exact) if type(value) is Decimal128 else int(exact)
 
 
 def _check_option(name: str, value: Value) -> None:

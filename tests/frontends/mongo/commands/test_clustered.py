@@ -41,6 +41,8 @@ CREATED: list[tuple[Document, int]] = [
     ({"clusteredIndex": KEY, "expireAfterSeconds": 0}, 0),
     ({"clusteredIndex": KEY, "validator": {"a": 1}, "collation": {"locale": "en"}}, 0),
     ({"clusteredIndex": False}, 0),
+    ({"clusteredIndex": False, "capped": True, "size": 4096}, 6049200),
+    ({"clusteredIndex": None, "capped": True, "size": 4096}, 0),
     ({"clusteredIndex": {"key": {"_id": 1}}}, 40414),
     ({"clusteredIndex": {"unique": True}}, 40414),
     ({"clusteredIndex": {"key": {"_id": 1}, "unique": False}}, 5979700),
@@ -48,6 +50,8 @@ CREATED: list[tuple[Document, int]] = [
     ({"clusteredIndex": {"key": {"a": 1}, "unique": True}}, 197),
     ({"clusteredIndex": {"key": {"_id": 1, "a": 1}, "unique": True}}, 197),
     ({"clusteredIndex": KEY | {"v": 12345}}, 5979704),
+    ({"clusteredIndex": KEY | {"v": None, "name": None}}, 0),
+    ({"clusteredIndex": KEY | {"v": "2"}}, 14),
     ({"clusteredIndex": KEY | {"randField": 1}}, 40415),
     ({"clusteredIndex": True}, 5979703),
     ({"clusteredIndex": 5}, 5979703),
@@ -149,6 +153,16 @@ def test_numbers_that_are_equal_are_one_id(db: Any) -> None:
     db.c.insert_one({"_id": 42})
     with pytest.raises(DuplicateKeyError):
         db.c.insert_one({"_id": 42.0})
+
+
+@pytest.mark.parametrize(("more", "code"), [(0, 0), (1, 5894900)])
+@pytest.mark.parametrize(("of", "around"), [(str, 2), (bytes, 7)])
+def test_the_size_of_an_id(db: Any, of: type, around: int, more: int, code: int) -> None:
+    # A key has a type before its value, a string's end, and for bytes their number, subtype and end.
+    size = 8 * 1024 * 1024 - around + more
+    reply = db.command("insert", "c", documents=[{"_id": "x" * size if of is str else b"x" * size}])
+    assert [each["code"] for each in reply.get("writeErrors", ())] == [code][: bool(code)]
+    assert db.c.count_documents({}) == (not code)
 
 
 def test_reads_come_in_the_order_of_ids(db: Any, seed: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from pymongo import MongoClient
 from pymongo.errors import BulkWriteError, DuplicateKeyError, OperationFailure
 
 from frontends.mongo.replies import said
+from mayflydb.frontends.mongo import uniqueness
 
 Client = MongoClient[dict[str, Any]]
 Document = dict[str, Any]
@@ -94,6 +96,31 @@ def test_a_view_is_checked_when_it_is_changed(client: Client, options: Document,
     assert code_of(client, {"collMod": "v", **options}) == code
     after = client.made.command("listCollections", filter={"name": "v"})["cursor"]["firstBatch"]
     assert (before == after) == bool(code)
+
+
+JOINS: list[tuple[str, Document]] = [
+    ("$lookup", {"from": "{}", "localField": "a", "foreignField": "a", "as": "r"}),
+    ("$lookup", {"from": "c", "pipeline": [{"$unionWith": "{}"}], "as": "r"}),
+    ("$graphLookup", {"from": "{}", "startWith": "$a", "connectFromField": "a", "connectToField": "b", "as": "r"}),
+    ("$unionWith", {"coll": "{}"}),
+    ("$unionWith", {"coll": "c", "pipeline": [{"$lookup": {"from": "{}", "pipeline": [], "as": "r"}}]}),
+    ("$facet", {"r": [{"$lookup": {"from": "{}", "pipeline": [], "as": "r"}}]}),
+]
+
+
+@pytest.mark.parametrize(("stage", "argument"), JOINS, ids=str)
+def test_no_stage_of_a_view_leads_back_to_it(client: Client, stage: str, argument: Document) -> None:
+    client.made.command("create", "u", viewOn="v")
+
+    def refusal(view: str, reads: str) -> int:
+        pipeline = [{stage: json.loads(json.dumps(argument).replace("{}", reads))}]
+        return code_of(client, {"collMod": view, "viewOn": "c", "pipeline": pipeline})
+
+    assert [refusal("v", each) for each in ("c", "missing", "v", "u")] == [0, 0, 5, 5]
+    assert refusal("u", "v") == 0
+    pipeline = [{stage: json.loads(json.dumps(argument).replace("{}", "new"))}]
+    assert code_of(client, {"create": "new", "viewOn": "c", "pipeline": pipeline}) == 5
+    assert code_of(client, {"dropIndexes": "u", "index": "*"}) == 166
 
 
 def test_chains_of_views_have_a_limit_and_no_cycle(client: Client) -> None:
@@ -260,6 +287,21 @@ def test_sessions_are_listed_by_users(client: Client, spec: Any, code: int) -> N
     assert code_of(client, {"aggregate": 1, "pipeline": pipeline, "cursor": {}}) == code
 
 
+def test_a_collation_is_listed_in_full(client: Client) -> None:
+    database = client.made
+    for collation, code in (
+        ({"locale": "en"}, 0),
+        ({"locale": "en", "strength": 3, "caseLevel": None}, 0),
+        ({"locale": "en", "strength": 2}, 48),
+        ({}, 40414),
+    ):
+        assert code_of(client, {"create": "t", "collation": collation}) == code
+    database.t.create_index("x")
+    full = database.t.options()["collation"]
+    assert (full["strength"], full["caseLevel"], full["version"]) == (3, False, "57.1")
+    assert database.t.index_information()["x_1"]["collation"] == full
+
+
 # --- indexes that become unique --------------------------------------------------------------------------------------
 
 
@@ -313,6 +355,35 @@ def test_a_prepared_index_becomes_unique_without_duplicates(client: Client) -> N
         c.insert_one({"_id": 0, "x": 5})
     assert taken.value.details is not None
     assert taken.value.details["keyValue"] == {"x": 5}
+
+
+def test_each_of_many_that_shared_a_value_keeps_it(client: Client) -> None:
+    c = client.made.c
+    c.insert_many([{"_id": n, "x": "shared"} for n in range(2, 300)])
+    c.create_index("x")
+    change_index(client, prepareUnique=True)
+    assert c.update_many({"x": "shared"}, {"$set": {"y": 1}}).modified_count == 298
+    with pytest.raises(DuplicateKeyError):
+        c.insert_one({"_id": 300, "x": "shared"})
+    with pytest.raises(OperationFailure) as refusal:
+        change_index(client, unique=True)
+    assert refusal.value.details is not None
+    (violation,) = refusal.value.details["violations"]
+    assert sorted(violation["ids"]) == list(range(2, 300))
+
+
+def test_a_refusal_of_uniqueness_names_some_of_many(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    c = client.made.c
+    c.insert_many([{"_id": f"{n:04}", "x": n % 2} for n in range(100)])
+    c.create_index("x")
+    change_index(client, prepareUnique=True)
+    monkeypatch.setattr(uniqueness, "MAX_VIOLATION_BYTES", 200)
+    with pytest.raises(OperationFailure) as refusal:
+        change_index(client, unique=True)
+    assert refusal.value.details is not None
+    (violation,) = refusal.value.details["violations"]
+    # An element of a string of four characters named _id has 14 bytes.
+    assert len(violation["ids"]) == -(-200 // 14)
 
 
 def test_a_transaction_meets_the_guard(client: Client) -> None:

@@ -1,4 +1,4 @@
-"""convertToCapped and validate: what they change, find and refuse."""
+"""convertToCapped, cloneCollectionAsCapped and validate: what they change, find and refuse."""
 
 from __future__ import annotations
 
@@ -68,12 +68,69 @@ def test_a_collection_becomes_capped(db: Any) -> None:
         ("missing", 100, 26),
         ("v", 100, 166),
         ("w", 100, 166),
-        ("clustered", 100, 72),
+        ("clustered", 100, 0),
+        ("c", 2**50, 0),
+        ("c", 2**50 + 1, 2),
+        ("c", float("inf"), 2),
+        ("c", float("-inf"), 72),
+        ("x" * (255 - len("kept.")), 100, 26),
+        ("x" * (256 - len("kept.")), 100, 26),
+        ("system.views", 100, 2),
         (5, 100, 73),
     ],
 )
 def test_what_becomes_capped(db: Any, name: Any, size: Any, code: int) -> None:
     assert code_of(db, {"convertToCapped": name, "size": size}) == code
+
+
+def test_a_clustered_collection_becomes_a_capped_one(db: Any) -> None:
+    db.clustered.insert_many([{"_id": n, "pad": "x" * 100} for n in (4, 2, 3, 1)])
+    db.command("convertToCapped", "clustered", size=3 * 140)
+    (found,) = db.list_collections(filter={"name": "clustered"})
+    assert found["options"] == {"capped": True, "size": 420}
+    # They lay in the order of `_id`, so these are the newest.
+    assert [each["_id"] for each in db.clustered.find()] == [2, 3, 4]
+    assert sorted(db.list_collection_names()) == ["c", "clustered", "v", "w"]
+
+
+# --- cloneCollectionAsCapped ---------------------------------------------------------------------------------------------
+
+
+def test_a_copy_is_capped(db: Any) -> None:
+    db.command("collMod", "c", validator={"a": {"$lt": 0}})
+    size = db.command("collStats", "c")["size"] // 500
+    db.command("cloneCollectionAsCapped", "c", toCollection="copy", size=300 * size)
+    found = [each["_id"] for each in db.copy.find()]
+    assert found == list(range(500 - len(found), 500))
+    assert 298 <= len(found) <= 302
+    assert db.copy.options() == {"capped": True, "size": 300 * size}
+    assert [each["name"] for each in db.copy.list_indexes()] == ["_id_"]
+    assert db.c.count_documents({}) == 500
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "size", "code"),
+    [
+        ("c", "copy", 10_000, 0),
+        ("clustered", "copy", 10_000, 0),
+        ("c", "c", 10_000, 48),
+        ("c", "v", 10_000, 166),
+        ("v", "copy", 10_000, 166),
+        ("w", "copy", 10_000, 166),
+        ("missing", "copy", 10_000, 26),
+        ("c", "", 10_000, 73),
+        ("c", None, 10_000, 14),
+        (5, "copy", 10_000, 14),
+        ("c", "copy", 0, 72),
+        ("c", "copy", None, 72),
+        ("c", "copy", 2**50 + 1, 2),
+        # A document is larger than the cap: nothing is left of the copy.
+        ("c", "copy", 100, 10003),
+    ],
+)
+def test_what_is_copied(db: Any, name: Any, target: Any, size: Any, code: int) -> None:
+    assert code_of(db, {"cloneCollectionAsCapped": name, "toCollection": target, "size": size}) == code
+    assert ("copy" in db.list_collection_names()) is (code == 0)
 
 
 # --- validate ----------------------------------------------------------------------------------------------------------

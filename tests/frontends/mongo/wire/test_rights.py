@@ -69,6 +69,7 @@ WHO: Final[dict[frozenset[str], tuple[str, ...]]] = {
     SHAPERS: (
         "create", "drop", "dropDatabase", "createIndexes", "dropIndexes", "deleteIndexes", "collMod", "createSearchIndexes",
         "updateSearchIndex", "dropSearchIndex", "customAction", "convertToCapped",
+        "cloneCollectionAsCapped",
     ),
     KEEPERS: (
         "createUser", "updateUser", "dropUser", "dropAllUsersFromDatabase", "grantRolesToUser", "revokeRolesFromUser",

@@ -129,7 +129,10 @@ def _parse_clustered(call: Call) -> Document:
 async def _check_expressions(services: Services, call: Call, name: str, options: Document) -> None:
     collation = arguments.document(options, "collation", call.name)
     if collation is not None:
+        if not collation:
+            raise arguments.missing_argument("locale", f"{call.name}.collation")
         parsed = Collation.parse(collation)
+        options["collation"] = parsed.document()
         if parsed.is_simple:
             del options["collation"]
     await check_validator(services, call, name, options)

@@ -97,6 +97,8 @@ async def drop_indexes(services: Services, call: Call) -> Document:
     """Drop indexes: by name, by key, by a list of names, or all but that of `_id`."""
     call.check_fields({"index"})
     collection = await services.collections.get(call.database, arguments.text(call.body, call.name, call.name))
+    if collection.view_on is not None:
+        raise MqlError(166, f"Namespace {collection.namespace} is a view, not a collection")
     if "index" not in call.body:
         raise arguments.missing_argument("index", call.name)
     which = call.body["index"]

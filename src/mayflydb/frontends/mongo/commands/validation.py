@@ -8,7 +8,7 @@ Reply: https://www.mongodb.com/docs/manual/reference/command/validate/
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final
 
 from mayflydb.engine.catalog import Index
@@ -25,6 +25,7 @@ from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.filter import Filter
 from mayflydb.query.mongo.indexes.keys import keys_of
+from mayflydb.query.mongo.indexes.specs import IndexSpec
 from mayflydb.query.mongo.values import Document, decode, is_truthy
 
 MAX_NAMED: Final = 20
@@ -151,16 +152,20 @@ class _Validation:
 
     async def _check_documents(self) -> AsyncIterator[None]:
         async for batch in self._engine.scan(self._collection.node, Scope(), None, self._call.now):
-            for record in batch.records:
-                self._check_document(record)
+            # Documents may be large, and validators slow.
+            await self._evaluation.compute(False, 0, self._check_batch, batch.records)
             yield
+
+    def _check_batch(self, records: Sequence[Record]) -> None:
+        for record in records:
+            self._check_document(record)
 
     def _check_document(self, record: Record) -> None:
         found = self._found
         found.documents += 1
         try:
             document = decode(record.value)
-        except ValueError as error:
+        except MqlError as error:
             found.invalid += 1
             found.add_error(f"a document is no BSON: {error}")
             return
@@ -171,16 +176,28 @@ class _Validation:
         for index, spec in self._indexes:
             self._expected[index.number] += len(keys_of(spec, document))
 
-    async def _check_entries(self, index: Index, spec: Any) -> AsyncIterator[None]:
-        found = self._found
-        found.keys[spec.name] = 0
+    async def _check_entries(self, index: Index, spec: IndexSpec) -> AsyncIterator[None]:
+        self._found.keys[spec.name] = 0
         walk = self._engine.indexes.walk(self._collection.node, index, ALL, False, self._call.now, SCAN_BATCH)
+        last: bytes | None = None
         async for pairs in walk:
-            for key, record in pairs:
-                found.keys[spec.name] += 1
-                if key not in keys_of(spec, decode(record.value)):
-                    self._note_invalid(spec.name, f"an entry of {spec.name} is no key of its document")
+            await self._evaluation.compute(False, 0, self._check_page, spec, pairs, last)
+            last = pairs[-1][0] if pairs else last
             yield
+
+    def _check_page(self, spec: IndexSpec, pairs: Sequence[tuple[bytes, Record]], last: bytes | None) -> None:
+        found = self._found
+        for key, record in pairs:
+            found.keys[spec.name] += 1
+            try:
+                keys = keys_of(spec, decode(record.value))
+            except MqlError:
+                continue  # The document is among the invalid ones already.
+            if key not in keys:
+                self._note_invalid(spec.name, f"an entry of {spec.name} is no key of its document")
+            if spec.unique and key == last:
+                self._note_invalid(spec.name, f"two documents have one key of the unique index {spec.name}")
+            last = key
 
     def _compare_counts(self, index: Index, name: str) -> None:
         expected, there = self._expected[index.number], self._found.keys[name]

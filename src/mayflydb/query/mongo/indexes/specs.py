@@ -174,7 +174,7 @@ class IndexSpec(msgspec.Struct, frozen=True):
             prepare_unique=document.get("prepareUnique", False),
             expire_after=document.get("expireAfterSeconds"),
             partial=document.get("partialFilterExpression"),
-            collation=document.get("collation"),
+            collation=_stored_collation(document.get("collation")),
             projection=document.get("wildcardProjection"),
             weights=document.get("weights"),
             language=document.get("default_language", NONE),
@@ -187,6 +187,11 @@ class IndexSpec(msgspec.Struct, frozen=True):
 
 ID: Final = IndexSpec("_id_", (("_id", 1),))
 """The index on `_id`, which every collection has."""
+
+
+def _stored_collation(document: Document | None) -> Document | None:
+    # Collections have given their indexes the default collation as it was sent, without the options that it left out.
+    return None if document is None else Collation.parse(document).document()
 
 
 def _stored_key(pattern: Mapping[str, Any], weights: Mapping[str, Any] | None) -> KeyPattern:
