@@ -16,12 +16,12 @@ from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
 from mayflydb.query.mongo.values import Document
 
 ACTIONS_OF_RIGHTS: Final[Mapping[str, tuple[str, ...]]] = {
-    "read": ("find", "listCollections", "listIndexes", "dbHash", "killCursors", "changeStream"),
+    "read": ("find", "listCollections", "listIndexes", "dbHash", "killCursors", "changeStream", "validate"),
     "stats": ("collStats", "dbStats", "indexStats", "planCacheRead"),
     "write": ("insert", "update", "remove"),
     "schema": (
         "createCollection", "dropCollection", "dropDatabase", "createIndex", "dropIndex", "collMod", "renameCollectionSameDB",
-        "reIndex", "compact", "planCacheWrite", "planCacheIndexFilter", "enableProfiler", "validate", "convertToCapped",
+        "reIndex", "compact", "planCacheWrite", "planCacheIndexFilter", "enableProfiler", "convertToCapped",
     ),
     "users": (
         "createUser", "dropUser", "changePassword", "changeCustomData", "viewUser", "createRole", "dropRole", "grantRole",
