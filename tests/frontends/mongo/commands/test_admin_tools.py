@@ -10,6 +10,7 @@ from pymongo import MongoClient
 from pymongo.errors import OperationFailure
 
 from mayflydb.embedded import RunningServer, serve
+from mayflydb.frontends.mongo import usage
 
 Client = MongoClient[dict[str, Any]]
 Body = dict[str, Any]
@@ -92,6 +93,22 @@ def test_counting_begins_with_the_index(mongo_client: Client, mongo_server: Runn
     collection.drop()
     collection.create_index("a")
     assert accesses(mongo_client, "begin") == {"_id_": 0, "a_1": 0}
+
+
+def test_the_collection_that_was_counted_longest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(usage, "MAX_COLLECTIONS", 2)
+    kept = usage.Usage()
+    kept.begin(10)
+    first, second = kept.of(1, "d", "a"), kept.of(2, "d", "b")
+    first.accesses["x"] += 1
+    kept.note("find", first, 5, now=30)
+    assert (kept.of(1, "d", "a") is first, first.counted_since("x"), second.latencies.reads.operations) == (True, 10, 0)
+    third = kept.of(3, "d", "c")
+    # What is counted from here on may have been counted before, and forgotten.
+    assert (kept.find("d", "a"), kept.find("d", "b"), third.counted_since("x")) == (None, second, 30)
+    assert kept.latencies.reads.operations == 1
+    again = kept.of(1, "d", "a")
+    assert (again.accesses["x"], again.counted_since("x"), kept.find("d", "b")) == (0, 30, None)
 
 
 # --- times and sizes -------------------------------------------------------------------------------------------------

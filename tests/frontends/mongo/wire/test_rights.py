@@ -75,7 +75,8 @@ WHO: Final[dict[frozenset[str], tuple[str, ...]]] = {
     WRITERS: ("insert", "update", "delete", "findAndModify", "findandmodify"),
     SHAPERS: (
         "create", "drop", "dropDatabase", "createIndexes", "dropIndexes", "deleteIndexes", "collMod", "createSearchIndexes",
-        "updateSearchIndex", "dropSearchIndex", "customAction", "convertToCapped", "reIndex", "compact", "planCacheClear", "planCacheClearFilters",
+        "updateSearchIndex", "dropSearchIndex", "customAction", "convertToCapped", "reIndex", "compact",
+        "planCacheClear", "planCacheClearFilters",
         "planCacheSetFilter",
     ),
     KEEPERS: (

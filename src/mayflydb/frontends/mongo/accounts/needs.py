@@ -118,6 +118,9 @@ def right_of(name: str, body: Document, right: Right) -> Right:
     """The right that a command asks for, which an aggregation's first stage may change. `right`: that of its name."""
     if name == "listCollections" and body.get("nameOnly") is True and body.get("authorizedCollections") is True:
         return "anyone"
+    if name == "getMore" and body.get("collection") == "$cmd.listCollections":
+        # What the cursor holds was chosen for its owner.
+        return "anyone"
     if name != "aggregate":
         return right
     found = _FIRST_STAGES.get(_first_stage(body))
