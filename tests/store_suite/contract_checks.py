@@ -272,6 +272,10 @@ def _segments(request: interface.KeySegments, answer: list[KeySegment]) -> None:
     assert all(request.container in (None, each.container) for each in answer), f"{request}: {answer}"
 
 
+def _key_bytes(request: interface.KeyBytes, answer: tuple[int, ...]) -> None:
+    assert len(answer) == len(request.indexes) and min(answer, default=0) >= 0, f"{request}: {answer}"
+
+
 def _count_plain(request: interface.CountPlain, answer: int) -> None:
     assert answer >= 0, f"{request}: {answer}"
 
@@ -304,6 +308,7 @@ ANSWERS: Mapping[type[interface.Read[Any]], Callable[[Any, Any], None]] = {
     interface.NewId: _new_id,
     interface.KeySegments: _segments,
     interface.CountPlain: _count_plain,
+    interface.KeyBytes: _key_bytes,
 }
 
 

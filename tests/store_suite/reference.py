@@ -117,6 +117,11 @@ class Container:
         wanted = set(entries)
         return [self.records[seq] for seq in sorted(self.records) if not wanted.isdisjoint(self.entries[seq])]
 
+    def key_bytes(self, indexes: tuple[int, ...]) -> tuple[int, ...]:
+        """The bytes of the keys in each of these indexes."""
+        owned = [entry_place(entry) for entries in self.entries.values() for entry in entries]
+        return tuple(sum(len(key) for number, key in owned if number == index) for index in indexes)
+
     def entries_between(self, index: int, within: KeyRange) -> list[tuple[bytes, int]]:
         """(key, seq) of the entries of an index in a range, in order."""
         return sorted(
@@ -267,6 +272,7 @@ class ReferenceStore:
             interface.HeldRecords: lambda read: (),
             interface.KnownDamage: lambda read: None,
             interface.KeySegments: lambda read: [],
+            interface.KeyBytes: lambda read: self._containers[read.container].key_bytes(read.indexes),
             interface.CountPlain: lambda read: self._containers[read.container].count(False).records,
         }
         self._inside = self._answers | {

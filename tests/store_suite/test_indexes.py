@@ -12,6 +12,7 @@ from mayflydb.store.interface import (
     EntryOwners,
     Fetch,
     FetchRange,
+    KeyBytes,
     Get,
     Outcome,
     RemoveEntries,
@@ -232,3 +233,11 @@ def test_entries_go_with_their_record(store: Subject, filled: int) -> None:
     store.put(filled, b"d", entries=(Entry(N, b"k8"),))
     assert store.read(SeekIndex(filled, N, (KeyRange(b"k1", b"k2"),), 9)) == (5,)
     assert [record.seq for _, record in walk(store, filled, ALL, False, None, 9)] == [5, 1, 3, 4]
+
+
+def test_the_bytes_of_keys(store: Subject, filled: int) -> None:
+    assert store.read(KeyBytes(filled, (OTHER, N, OTHER + 1))) == (10, 11, 0)
+    store.put(filled, b"a", entries=(Entry(N, b"longer"),))
+    assert store.read(KeyBytes(filled, (N, OTHER))) == (15, 8)
+    assert store.read(KeyBytes(filled + 99, (N,))) == (0,)
+    assert store.read(KeyBytes(filled, ())) == ()

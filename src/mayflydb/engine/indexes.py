@@ -40,6 +40,7 @@ from mayflydb.store.interface import (
     Decision,
     Fetch,
     FetchRange,
+    KeyBytes,
     LoadRow,
     Outcome,
     PutRow,
@@ -103,6 +104,10 @@ class Indexes:
     ) -> tuple[int, ...] | None:
         """Return the seqs, ascending, of records in ranges of entry keys, with hidden ones; None: more than `limit`."""
         return await self._store.read(SeekIndex(container.id, index.number, tuple(ranges), limit)) if ranges else ()
+
+    async def key_bytes(self, container: int, indexes: Sequence[Index]) -> tuple[int, ...]:
+        """The bytes of the keys of each of these indexes."""
+        return await self._store.read(KeyBytes(container, tuple(index.number for index in indexes)))
 
     async def fetch(
         self, container: Node, seqs: Sequence[int], now: Instant, batch: int
@@ -213,6 +218,16 @@ class Indexes:
         a write.
         """
         return await asyncio.shield(self._await(container, self._build_all(container, choose, keys_of)))
+
+    async def rebuild(self, container: int, keys_of: KeysOf) -> None:
+        """Compute the entries of every ready index anew. Each batch of records is consistent before and after its transaction."""
+
+        async def work() -> None:
+            for index in await self._read_indexes(container):
+                if index.state == "ready":
+                    await self._build(container, index, keys_of)
+
+        await asyncio.shield(self._await(container, work()))
 
     async def drop(self, container: int, numbers: Collection[int]) -> None:
         """Stop using and writing these indexes; their entries are removed in the background. Errors: those of a write."""

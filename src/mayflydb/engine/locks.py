@@ -15,6 +15,7 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import Final, TypeAlias
 
 from mayflydb.model.errors import Unavailable, WriteConflict
@@ -130,6 +131,15 @@ class Locks:
     def waiting(self) -> int:
         """Number of writers that wait for a lock."""
         return sum(map(len, self._queues.values()))
+
+    def list_locked(self, limit: int) -> list[tuple[int, Identity, bool]]:
+        """Return (container, identity, exclusive) of records that open transactions have locked, at most `limit`."""
+        found = (
+            (container, identity, any(holder.exclusive for holder in holders))
+            for container, records in self._records.items()
+            for identity, holders in records.items()
+        )
+        return list(islice(found, limit))
 
     # --- for transactions --------------------------------------------------------------------------------------------
 

@@ -25,13 +25,13 @@ class SlowLog:
     def __init__(self, stopwatch: Stopwatch, threshold: Span | None) -> None:
         self.stopwatch = stopwatch
         self.slow = 0
-        self._threshold = threshold
+        self.threshold = threshold
         self._period_began = stopwatch()
         self._lines = 0
 
     def is_slow(self, began: int) -> bool:
         """Return True if a request that began at `began`, by the stopwatch, is to be logged when it ends now."""
-        return self._threshold is not None and self.stopwatch() - began >= self._threshold
+        return self.threshold is not None and self.stopwatch() - began >= self.threshold
 
     def note(self, began: int, protocol: str, id: str, request: str, read: str) -> None:
         """Log a slow request.

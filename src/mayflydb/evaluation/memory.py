@@ -28,6 +28,14 @@ def resident_bytes() -> int | None:
         return None
 
 
+def virtual_bytes() -> int | None:
+    """Return the size of this process's address space in bytes; None on systems without /proc."""
+    try:
+        return int(_STATM.read_bytes().split()[0]) * _PAGE
+    except OSError:
+        return None
+
+
 def give_back() -> None:
     """Return the allocator's free memory to the system, if the C library can. The interpreter lock is released meanwhile."""
     trim = _function("malloc_trim")

@@ -274,6 +274,13 @@ class CountPlain(Read[int], frozen=True):
     container: int
 
 
+class KeyBytes(Read["tuple[int, ...]"], frozen=True):
+    """The bytes of the keys of all entries of each of these indexes, in their order; hidden records included."""
+
+    container: int
+    indexes: tuple[int, ...]
+
+
 class KnownDamage(Read["str | None"], frozen=True):
     """The damage that a check of this store has found since it was opened, in words; None: none. Not in decisions.
 

@@ -195,7 +195,7 @@ REFUSED: list[tuple[str, Any, int]] = [
     ("$facet", {"$a": []}, 16410),
     ("$documents", 1, 5858203),
     ("$documents", [1], 40228),
-    ("$collStats", 1, 9),
+    ("$collStats", 1, 5447000),
     ("$out", 1, 16990),
     ("$out", {"db": "d"}, 40414),
     ("$out", {"db": "d", "coll": "c", "x": 1}, 40415),

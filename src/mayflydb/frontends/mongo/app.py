@@ -13,6 +13,8 @@ from typing import Any, Final
 from mayflydb.engine.access_log import EndedRequest
 from mayflydb.engine.engine import Engine
 from mayflydb.evaluation.statement import CHEAP_BYTES
+from mayflydb.frontends.mongo import recent_log
+from mayflydb.frontends.mongo.accounts.needs import right_of
 from mayflydb.frontends.mongo.accounts.roles import User
 from mayflydb.frontends.mongo.as_of import services_as_of
 from mayflydb.frontends.mongo.calls import Call
@@ -58,7 +60,7 @@ _RAW_ARRAY = re.compile(b"\x04(?:documents|updates|deletes|ops|nsInfo)\0")
 HELLO_NAMES = frozenset({"hello", "isMaster", "ismaster"})
 QUERY_WRAPPERS = frozenset({"$query", "query"})
 
-READ_RIGHTS = frozenset({"open", "read"})
+READ_RIGHTS = frozenset({"open", "read", "stats", "monitor"})
 """Rights of commands that change nothing, and so never answer with a write concern error."""
 
 _OK = encode({"ok": 1.0})
@@ -91,6 +93,7 @@ class MongoApp:
         """
         self.services = Services(engine, options, chance, monotonic, users, started, handlers, in_flight)
         self._gossip = Gossip(options)
+        recent_log.keep()
 
     async def answer(self, message: Message, connection: ConnectionState) -> bytes:
         """Return the document that answers a message, as bytes. Raise Hangup where the connection ends without an answer."""
@@ -143,6 +146,7 @@ class MongoApp:
             return self._encode_error(interruption, body)
         except Exception:
             status = name_of(INTERNAL_ERROR)
+            services.counters.failures += 1
             log.exception("a command was not answered: %s", next(iter(body), ""))
             return encode(_FAILED)
         finally:
@@ -154,13 +158,22 @@ class MongoApp:
         known = name if name in self.services.handlers else "unknown"
         self.services.engine.requests.count("mongo", known, "ok" if status == "ok" else "error", began)
         ended = self.services.operations.current.pop(connection.id, None)
-        if ended is not None and ended.evaluation is not None:
-            ended.evaluation.end_turn()
+        if ended is not None:
+            self._count_use(ended, began)
+            if ended.evaluation is not None:
+                ended.evaluation.end_turn()
         if (observer := self.services.engine.observer) is not None:
             units = None if ended is None else ended.charge
             id = f"{connection.id}:{message.request}"
             target = _target_of(name, body)
             observer.note(EndedRequest("mongo", id, known, target, status, units, began, connection.address))
+
+    def _count_use(self, call: Call, began: int) -> None:
+        collections = self.services.collections
+        named = call.body.get("collection" if call.name == "getMore" else call.name)
+        # The cache may have been emptied meanwhile, so the name is looked up.
+        used = collections.usage.find(call.database, named) if type(named) is str else None
+        collections.usage.note(call.name, used, self.services.monotonic() - began, call.now)
 
     async def _split_large(
         self, message: Message, connection: ConnectionState
@@ -173,6 +186,7 @@ class MongoApp:
 
     def _encode_error(self, error: MayflyError, body: Document) -> bytes:
         drop_frames(error)
+        self.services.counters.refusals += 1
         if isinstance(error.__cause__, Overloaded):
             # Closures of the refused statement refer to each other, and to its documents.
             asyncio.get_running_loop().call_soon(gc.collect, 1)
@@ -198,7 +212,7 @@ class MongoApp:
         command = services.handlers.get(call.name)
         if command is None or (command.test_only and not services.options.test_commands):
             raise MqlError(59, f"no such command: '{call.name}'")
-        services.require_right(call, command.right)
+        services.require_right(call, right_of(call.name, call.body, command.right))
         services.counters.count(call.name, call.sequences)
         # Arguments are looked at only now: a client without the right learns nothing from their errors.
         check_api_version(call)

@@ -32,6 +32,7 @@ from mayflydb.frontends.mongo.contracts import Contract, Contracts
 from mayflydb.frontends.mongo.documents import may_have_ttl, ttl_override
 from mayflydb.frontends.mongo.streams import notes
 from mayflydb.frontends.mongo.time_series.series import INTERNAL, define_series, series_in
+from mayflydb.frontends.mongo.usage import UNCOUNTED, Usage
 from mayflydb.model.errors import Conflict, Held, NotFound, OwnerNotFound
 from mayflydb.model.instant import Instant, Span
 from mayflydb.model.record import Dates, Entry, Record
@@ -94,8 +95,7 @@ class Collection:
     """One collection as a command sees it. A changed catalogue row gives a new object."""
 
     def __init__(self, node: Node, database: str, contract: Contract) -> None:
-        self.node = node
-        self.contract = contract
+        self.node, self.contract, self.usage = node, contract, UNCOUNTED
         self.id = node.id
         self.database = database
         self.name = node.name
@@ -139,6 +139,11 @@ class Collection:
     def listed_specs(self) -> list[IndexSpec]:
         """The specifications that listIndexes shows. A time series has no index on `_id`."""
         return self.specs if self.series is not None else [self.clustered or ID, *self.specs]
+
+    @property
+    def id_index(self) -> IndexSpec:
+        """The index of `_id`."""
+        return self.clustered or ID
 
     @property
     def usable_specs(self) -> list[IndexSpec]:
@@ -266,10 +271,8 @@ class Collections:
 
     def __init__(self, engine: Engine, contracts: Contracts, uuid: Callable[[], bytes], retention: Span) -> None:
         """`uuid` returns sixteen random bytes. `retention`: the span for which histories keep changes."""
-        self._retention = retention
-        self._engine = engine
-        self._contracts = contracts
-        self._uuid = uuid
+        self._engine, self._contracts, self._uuid, self._retention = engine, contracts, uuid, retention
+        self.usage = Usage()
         self._version = -1
         self._cache: dict[tuple[str, str], Collection | None] = {}
 
@@ -305,6 +308,8 @@ class Collections:
             version = self._version
             node = await self._engine.node(SPACE, database, name)
             found = None if node is None else self.from_node(node, database)
+            if found is not None:
+                found.usage = self.usage.of(found.id, database, name)
             # Otherwise the catalogue has changed during the read: a row of before must not stay in the cache.
             if self._engine.catalog_version == version:
                 if found is not None:

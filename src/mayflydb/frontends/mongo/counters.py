@@ -24,10 +24,16 @@ An empty name: the command counts once.
 
 
 class ServerCounters(msgspec.Struct):
-    """`received`, `sent`: bytes of messages. `connected`: open connections; `connections`: all since the start."""
+    """The server's work since its start.
+
+    `refusals`: commands that were answered by an error; `failures`: by an internal one. `received`, `sent`: bytes of messages.
+    `connected`: open connections; `connections`: all since the start.
+    """
 
     operations: Counter[str] = msgspec.field(default_factory=Counter)
     requests: int = 0
+    refusals: int = 0
+    failures: int = 0
     received: int = 0
     sent: int = 0
     connected: int = 0

@@ -364,6 +364,10 @@ class Cursors:
         """Close the cursors of a session."""
         await self.kill([id for id, each in self._open.items() if each.session == session])
 
+    def list_idle(self) -> list[Cursor]:
+        """The cursors that no command reads at present."""
+        return [each for each in self._open.values() if not each.busy]
+
     def counts(self) -> Mapping[str, int]:
         """The counts that `serverStatus` shows."""
         return {"total": len(self._open), "noTimeout": sum(each.no_timeout for each in self._open.values())}

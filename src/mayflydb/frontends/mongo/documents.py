@@ -35,6 +35,11 @@ class ObjectIdGenerator:
         self._process = process
         self._next = first
 
+    @property
+    def machine(self) -> int:
+        """The first three bytes of the process's part, as a number."""
+        return int.from_bytes(self._process[:3], "big")
+
     def generate(self, now: Instant) -> ObjectId:
         """The next ObjectId."""
         self._next = (self._next + 1) & 0xFFFFFF

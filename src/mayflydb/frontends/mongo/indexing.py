@@ -136,6 +136,8 @@ class Indexing:
         if ts is not None or any(spec.expires_by_date(profile) for spec in ordinary):
             await self._install_rules(collection, now, ts)
         after = await self._collections.get(collection.database, collection.name)
+        for spec in missing:
+            after.usage.begin_index(spec.name, now)
         return IndexCreation(collection, after, bool(missing), any(spec.is_cosmos_ttl(profile) for spec in specs))
 
     def _missing_specs(self, collection: Collection, specs: Sequence[IndexSpec]) -> list[IndexSpec]:
@@ -230,6 +232,13 @@ class Indexing:
         await self._replace(collection, with_rules, now)
 
     # --- dropping and changing -----------------------------------------------------------------------------------------
+
+    async def rebuild(self, collection: Collection) -> None:
+        """Compute the entries of all indexes anew."""
+        await self._run_in_turn(collection, self._rebuild)
+
+    async def _rebuild(self, collection: Collection) -> None:
+        await self._engine.indexes.rebuild(collection.id, collection.index_keys)
 
     async def drop(self, collection: Collection, which: Any, now: Instant) -> IndexRemoval:
         """Drop the named indexes, which ends expiry by them at once. Raise MqlError 27, 72, 181."""

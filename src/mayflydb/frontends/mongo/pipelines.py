@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from mayflydb.evaluation.statement import CHEAP_BYTES, LoopBatches
 from mayflydb.frontends.mongo import arguments
+from mayflydb.frontends.mongo.accounts.needs import need_of_read
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import Collection, Identity, identity_of
 from mayflydb.frontends.mongo.cursors import CursorItem, ReadTime
@@ -87,8 +88,7 @@ class CollectionSource:
         return _DecodedRows(self._find_rows(namespace, query))
 
     async def _find_rows(self, namespace: Namespace, query: Document) -> AsyncIterator[Rows]:
-        if namespace[0] != self._call.database:
-            self._services.require_right(self._call, "read", namespace[0])
+        self._services.require_right(self._call, "read", namespace[0], need_of_read(*namespace))
         collection = await self._services.collections.find(*namespace)
         if collection is None:
             return

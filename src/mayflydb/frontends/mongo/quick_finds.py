@@ -24,6 +24,7 @@ from mayflydb.model.order import KeyRange
 from mayflydb.model.record import Record
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.indexes.exact import EXACT_TYPES, ExactPlan, Shape, exact_range, find_exact_plan, shape_of
+from mayflydb.query.mongo.indexes.specs import IndexSpec
 from mayflydb.query.mongo.projection import Projection, compile_projection
 from mayflydb.query.mongo.values import Document
 
@@ -72,6 +73,7 @@ async def _answer(services: Services, call: Call, collection: Collection) -> byt
         if collection.series is not None:
             return None
         identity = identity_of(key)
+        collection.usage.accesses[collection.id_index.name] += 1
         record = await services.engine.get(collection.node, identity.partition, identity.key, call.now)
         records = [] if record is None else [record]
         price = prices.MISS if record is None else prices.point_read(len(record.value))
@@ -107,6 +109,8 @@ async def _read_range(services: Services, call: Call, collection: Collection, qu
     # The index may have been dropped during the read, which is then not complete.
     if services.collections.find_cached(collection.database, collection.name) is not collection:
         return None
+    if records is not None:
+        collection.usage.accesses[plan.spec.name] += 1
     return records
 
 
@@ -151,3 +155,17 @@ def _remember(collection: Collection, key: Any, names: Sequence[str], found: obj
         if len(collection.remembered) >= MAX_REMEMBERED:
             collection.remembered.clear()
         collection.remembered[key] = found
+
+
+def list_remembered_plans(collection: Collection) -> list[tuple[Shape, IndexSpec]]:
+    """The shapes of queries whose plan a collection remembers, each with the index that answers them."""
+    return [
+        (shape, found[1].spec)
+        for shape, found in collection.remembered.items()
+        if type(found) is tuple and type(found[1]) is ExactPlan and isinstance(shape, tuple)
+    ]
+
+
+def forget_plans(collection: Collection) -> None:
+    """Have plans made anew."""
+    collection.remembered.clear()

@@ -188,6 +188,7 @@ class CommittedView:
             chosen = known[1]
         else:
             chosen = await read_time.evaluation.compute(not selection.is_large, 0, plan_query, collection, selection)
+        count_accesses(collection, chosen)
         is_exact = chosen.kind == "walk" and _is_decided(collection, chosen, selection)
         self.spent.add(collection.id, QUERY_PRICE)
         read_count = 0
@@ -215,6 +216,7 @@ class CommittedView:
         ids = find_exact_id(selection.query, selection.env, selection.hint)
         if ids is None or collection.series is not None:
             return None
+        collection.usage.accesses[collection.id_index.name] += 1
         found = await self._find_by_ids(collection, ids, now)
         self.spent.add_point_read(collection.id, [row.record for row in found])
         return found
@@ -236,6 +238,7 @@ class CommittedView:
         if seqs is None or records is None or bytes_of(records) > CHEAP_BYTES:
             return None
         await self._check_index_exists(collection, index)
+        count_accesses(collection, plan)
         rows = matching_rows(records, selection.filter)
         self.keys_read += len(seqs)
         self.documents_read += len(records)
@@ -404,6 +407,21 @@ def _in_order_of_ids(collection: Collection, chosen: Plan) -> Plan:
     if chosen.kind == "ids":
         return msgspec.structs.replace(chosen, ids=tuple(sorted(chosen.ids, key=id_key)))
     return chosen
+
+
+def count_accesses(collection: Collection, plan: Plan) -> None:
+    """Count the use of the indexes of a plan that is carried out, or its scan."""
+    if plan.kind == "scan":
+        collection.usage.scans += 1
+    for name in _used_indexes(collection, plan):
+        collection.usage.accesses[name] += 1
+
+
+def _used_indexes(collection: Collection, plan: Plan) -> set[str]:
+    names = set() if plan.index is None else {plan.index.name}
+    if plan.kind == "ids":
+        names.add(collection.id_index.name)
+    return names.union(*(_used_indexes(collection, each) for each in plan.branches))
 
 
 def would_use_id_index(collection: Collection, selection: Selection) -> bool:

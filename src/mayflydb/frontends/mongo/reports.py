@@ -1,4 +1,4 @@
-"""First stages of pipelines that read no documents: statistics of a collection, and local sessions."""
+"""First stages of pipelines that read no documents: reports on collections, sessions and operations in progress."""
 
 from __future__ import annotations
 
@@ -6,105 +6,53 @@ from collections.abc import Awaitable, Callable, Mapping
 from hashlib import sha256
 from typing import Any, Final
 
-from bson import DatetimeMS, Int64
+from bson import DatetimeMS
 
-from mayflydb.engine.scans import Scope
 from mayflydb.frontends.mongo import arguments
+from mayflydb.frontends.mongo.accounts.needs import Need
+from mayflydb.frontends.mongo.accounts.privileges import CLUSTER
 from mayflydb.frontends.mongo.calls import Call
-from mayflydb.frontends.mongo.collections import Collection
+from mayflydb.frontends.mongo.collection_reports import build_coll_stats, list_catalog, list_index_uses, list_plans
 from mayflydb.frontends.mongo.documents import binary_uuid, to_milliseconds
+from mayflydb.frontends.mongo.idle import describe_idle_cursors, describe_idle_transactions
 from mayflydb.frontends.mongo.services import Services
-from mayflydb.frontends.mongo.time_series.statistics import count_buckets, with_buckets
 from mayflydb.query.mongo.faults import MqlError, type_mismatch
 from mayflydb.query.mongo.stages.source import Batches
 from mayflydb.query.mongo.values import Document, Value, type_name
 
 
 async def run_report(services: Services, call: Call, name: str, spec: Value) -> Batches:
-    """The documents of one run_report. Raise MqlError 238 for a run_report that is not supported, 26 for a missing collection."""
+    """Return the documents of a stage. Raise MqlError 238 for a stage that is not supported."""
     build = _REPORTS.get(name)
     if build is None:
         raise MqlError(238, f"{name} is not supported")
     yield await build(services, call, spec)
 
 
-async def _build_coll_stats(services: Services, call: Call, spec: Value) -> list[Document]:
-    collection = await services.collections.get(call.database, call.body[call.name])
-    found: Document = {"ns": collection.namespace, "host": "mayfly", "localTime": DatetimeMS(to_milliseconds(call.now))}
-    if "count" in spec:
-        # That of a time series is the number of its buckets.
-        count = count_visible if collection.series is None else count_buckets
-        found["count"] = await count(services, call, collection)
-    if "storageStats" in spec:
-        found["storageStats"] = await storage_stats(services, call, collection)
-    for part in spec:
-        if part not in ("count", "storageStats"):
-            raise MqlError(238, f"$collStats with '{part}' is not supported")
-    return [found]
-
-
-async def count_visible(services: Services, call: Call, collection: Collection) -> int:
-    """The number of documents of a collection that are not hidden. Errors: those of `Evaluation.check`."""
-    engine = services.engine
-    if call.is_past:
-        return await _count_each(services, call, collection)
-    total = (await engine.expiry_counts.totals(collection.id)).records
-    hiding = [rule for rule in collection.node.rules if rule.hides]
-    if not hiding:
-        return total
-    # Counted by ranges of the due indexes. Under several date rules documents are read one by one, up to the command's deadline
-    # and as long as its client is there.
-    pause = services.evaluation_of(call).take_turn
-    (due,) = await engine.expiry_counts.due_counts(collection.id, hiding, [call.now], pause)
-    return total - due
-
-
-async def _count_each(services: Services, call: Call, collection: Collection) -> int:
-    """Count the documents that were visible at an earlier instant: no index tells their number."""
-    count = 0
-    async for batch in services.engine.scan(collection.node, Scope(), None, call.now):
-        await services.evaluation_of(call).take_turn()
-        count += len(batch.records)
-    return count
-
-
-async def storage_stats(services: Services, call: Call, collection: Collection) -> Document:
-    """The sizes of a collection, as in `collStats`."""
-    counted = await services.engine.expiry_counts.totals(collection.id, with_bytes=True)
-    documents = await count_visible(services, call, collection)
-    names = [spec.name for spec in collection.listed_specs]
-    found: Document = {
-        "size": Int64(counted.value_bytes),
-        "count": documents,
-        "storageSize": Int64(counted.value_bytes),
-        "freeStorageSize": Int64(0),
-        "nindexes": len(names),
-        "capped": collection.capped,
-        **(
-            {"max": collection.options.get("max", 0), "maxSize": collection.options["size"]}
-            if collection.capped
-            else {}
-        ),
-        "scaleFactor": 1,
-    }
-    if collection.series is not None:
-        return await with_buckets(services, call, collection, found)
-    if counted.records:
-        found["avgObjSize"] = counted.value_bytes // counted.records
-    return found
-
-
 async def _list_local_sessions(services: Services, call: Call, spec: Value) -> list[Document]:
     """Recently used sessions: the sender's, those of `{allUsers: true}`, or those of `{users: [{user, db}]}`."""
     if call.body[call.name] != 1:
         raise MqlError(73, "$listLocalSessions must be run against the database with {aggregate: 1}, not a collection")
+    return _describe_sessions(services, call, spec, "$listLocalSessions")
+
+
+async def _list_sessions(services: Services, call: Call, spec: Value) -> list[Document]:
+    """The sessions of this server, under the name of the collection in which a cluster keeps those of all its servers."""
+    if (call.database, call.body[call.name]) != ("config", "system.sessions"):
+        raise MqlError(73, "$listSessions may only be run against config.system.sessions")
+    return _describe_sessions(services, call, spec, "$listSessions")
+
+
+def _describe_sessions(services: Services, call: Call, spec: Value, stage: str) -> list[Document]:
     for field in spec:
         if field not in ("allUsers", "users"):
-            raise MqlError(40415, f"BSON field '$listLocalSessions.{field}' is an unknown field.")
+            raise MqlError(40415, f"BSON field '{stage}.{field}' is an unknown field.")
     owners: list[str] | None = [call.owner]
-    all_users, named = arguments.flag(spec, "allUsers", "$listLocalSessions"), _parse_users(spec)
+    all_users, named = arguments.flag(spec, "allUsers", stage), _parse_users(spec, stage)
+    if all_users and named:
+        raise MqlError(72, f"{stage} may not specify {{allUsers:true}} and {{users:[...]}} at the same time")
     if all_users or named:
-        services.require_right(call, "server", "admin")
+        services.require_right(call, "monitor", "admin", Need(CLUSTER, ("listSessions",)))
         owners = None if all_users else named
     return [
         {
@@ -115,13 +63,16 @@ async def _list_local_sessions(services: Services, call: Call, spec: Value) -> l
     ]
 
 
-def _parse_users(spec: Document) -> list[str]:
+def _parse_users(spec: Document, stage: str) -> list[str]:
     """Parse `users: [{user, db}]`. Raise MqlError 14, 40414."""
-    field = "$listLocalSessions.users"
-    users = arguments.array(spec, "users", "$listLocalSessions") if spec.get("users") is not None else []
+    field = f"{stage}.users"
+    users = arguments.array(spec, "users", stage) if spec.get("users") is not None else []
     for each in users:
         if type(each) is not dict:
             raise type_mismatch(field, type_name(each), "object")
+        for name in each:
+            if name not in ("user", "db"):
+                raise MqlError(40415, f"BSON field '{field}.{name}' is an unknown field.")
     return [f"{arguments.text(each, 'db', field)}.{arguments.text(each, 'user', field)}" for each in users]
 
 
@@ -129,16 +80,25 @@ async def _list_operations(services: Services, call: Call, spec: Value) -> list[
     """Operations in progress: the sender's, or with `{allUsers: true}` all."""
     if call.body[call.name] != 1 or call.database != "admin":
         raise MqlError(73, "$currentOp must be run against the 'admin' database with {aggregate: 1}")
-    given = {name: arguments.flag(spec, name, "$currentOp") for name in spec}
-    for name, value in given.items():
+    for name, value in spec.items():
         if name not in _OPERATION_OPTIONS:
             raise MqlError(40415, f"BSON field '$currentOp.{name}' is an unknown field.")
-        if value and name.startswith("idle"):
-            raise MqlError(238, f"$currentOp with '{name}' is not supported")
-    if given.get("allUsers"):
-        services.require_right(call, "server", "admin")
-    calls = services.operations.current.values()
-    return services.operations.describe([each for each in calls if given.get("allUsers") or each.owner == call.owner])
+        if type(value) is not bool:
+            raise type_mismatch(f"$currentOp.{name}", type_name(value), "bool")
+    if spec.get("idleConnections"):
+        raise MqlError(238, "$currentOp with 'idleConnections' is not supported")
+    everyone = spec.get("allUsers", False)
+    if everyone:
+        services.require_right(call, "monitor", "admin", Need(CLUSTER, ("inprog",)))
+    found = services.operations.describe(
+        [each for each in services.operations.current.values() if everyone or each.owner == call.owner]
+    )
+    owner = None if everyone else call.owner
+    if spec.get("idleSessions", True):
+        found += describe_idle_transactions(services, call, owner)
+    if spec.get("idleCursors"):
+        found += describe_idle_cursors(services, owner)
+    return found
 
 
 _OPERATION_OPTIONS: Final = frozenset(
@@ -146,7 +106,11 @@ _OPERATION_OPTIONS: Final = frozenset(
 )
 
 _REPORTS: Final[Mapping[str, Callable[[Services, Call, Any], Awaitable[list[Document]]]]] = {
-    "$collStats": _build_coll_stats,
+    "$collStats": build_coll_stats,
     "$currentOp": _list_operations,
+    "$indexStats": list_index_uses,
+    "$listCatalog": list_catalog,
     "$listLocalSessions": _list_local_sessions,
+    "$listSessions": _list_sessions,
+    "$planCacheStats": list_plans,
 }

@@ -13,6 +13,8 @@ import msgspec
 
 from mayflydb.engine.engine import Engine
 from mayflydb.evaluation.stops import StopReason
+from mayflydb.frontends.mongo.accounts.needs import Need, need_of
+from mayflydb.frontends.mongo.accounts.privileges import allows, resource_of
 from mayflydb.frontends.mongo.accounts.roles import Right, User
 from mayflydb.frontends.mongo.accounts.users import Accounts
 from mayflydb.frontends.mongo.calls import Call
@@ -76,6 +78,7 @@ class Services:
         self.collections = Collections(
             engine, self.contracts, lambda: chance.randbytes(16), options.change_stream_retention
         )
+        self.collections.usage.begin(started)
         self.indexing = Indexing(engine, self.collections)
         # 63 random bits: a cursor id is a positive int64 that others cannot guess.
         quotas = engine.quotas
@@ -95,10 +98,26 @@ class Services:
         self.counters = ServerCounters()
         self.operations = Operations(monotonic)
 
-    def require_right(self, call: Call, right: Right, database: str | None = None) -> None:
-        """Raise MqlError 13 unless the sender has a right on a database, by default the command's own."""
-        where = call.database if database is None else database
-        self.accounts.authorize(call.connection.user, right, where, call.name, call.body)
+    def require_right(self, call: Call, right: Right, database: str | None = None, need: Need | None = None) -> None:
+        """Raise MqlError 13 unless the sender has a right on a database, by default the command's own.
+
+        `need`: what roles that commands created must give instead; by default what the command asks for.
+        """
+        where, user, accounts = call.database if database is None else database, call.connection.user, self.accounts
+        if accounts.has_right(user, right, where):
+            return
+        if user is not None and user.grants:
+            asked = need_of(call.name, where, call.body, call.sequences) if need is None else need
+            if asked is not None and allows(user.grants, asked.actions, asked.resource):
+                return
+        raise accounts.refusal(user, where, call.name, call.body)
+
+    def may_read(self, call: Call, database: str, collection: str) -> bool:
+        """Return True if the sender may read a collection."""
+        user = call.connection.user
+        if self.accounts.has_right(user, "read", database):
+            return True
+        return user is not None and allows(user.grants, ("find",), resource_of(database, collection))
 
     def evaluation_of(self, call: Call) -> Evaluation:
         """The evaluation of a command. Its time counts from here."""

@@ -142,6 +142,7 @@ class WriteStatement(msgspec.Struct, frozen=True):
         """
         ids = find_exact_id(self.query, selection.env, selection.hint)
         if ids is not None and collection.series is None:
+            collection.usage.accesses[collection.id_index.name] += 1
             return [identity_of(id) for id in ids], False
         # A document whose key moves forward during a walk of the index is read twice. The dict keeps its identity once.
         found: dict[Identity, None] = {}

@@ -413,6 +413,13 @@ async def segments(connection: Connection, request: interface.KeySegments) -> li
     return []  # Keys in this database would be in the backups of what they seal.
 
 
+async def key_bytes(connection: Connection, request: interface.KeyBytes) -> tuple[int, ...]:
+    where = "container = $1 AND number = ANY($2)"
+    statement = f"SELECT number, sum(octet_length(key)) FROM mayfly.entry WHERE {where} GROUP BY number"
+    found = dict(tuple(row) for row in await connection.fetch(statement, request.container, list(request.indexes)))
+    return tuple(int(found.get(index, 0)) for index in request.indexes)
+
+
 async def count_plain(connection: Connection, request: interface.CountPlain) -> int:
     return (await count(connection, interface.Count(request.container))).records
 
@@ -439,6 +446,7 @@ ANSWERS: dict[type[interface.Read[Any]], Callable[[Connection, Any], Awaitable[A
     interface.NamedNumber: setting,
     interface.KeySegments: segments,
     interface.CountPlain: count_plain,
+    interface.KeyBytes: key_bytes,
 }
 """Every read but that of records by identity, which `get_many` answers."""
 

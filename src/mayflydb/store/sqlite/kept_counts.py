@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from mayflydb.store.interface import Count, CountDue, CountPlain
+from mayflydb.store.interface import Count, CountDue, CountPlain, KeyBytes
 
 MAX_CONTAINERS = 4096
 MAX_COUNTS = 8
 """Counts of one container. Those up to the present have another bound each time; those that are asked for again stay."""
 
-CountRequest = Count | CountDue | CountPlain
+CountRequest = Count | CountDue | CountPlain | KeyBytes
 
 
 class KeptCounts:

@@ -405,6 +405,11 @@ def segments(connection: apsw.Connection, request: interface.KeySegments) -> lis
     return [KeySegment(container, first, number, STATES[state]) for container, first, number, state in rows]
 
 
+def key_bytes(connection: apsw.Connection, request: interface.KeyBytes) -> tuple[int, ...]:
+    statement = "SELECT coalesce(sum(length(key)), 0) FROM entry WHERE container = ? AND number = ?"
+    return tuple(int(connection.execute(statement, (request.container, index)).get) for index in request.indexes)
+
+
 def count_plain(connection: apsw.Connection, request: interface.CountPlain) -> int:
     found = [
         each
@@ -446,5 +451,6 @@ ANSWERS: dict[type[interface.Read[Any]], Callable[[apsw.Connection, Any], Any]] 
     interface.HeldRecords: read_held,
     interface.KeySegments: segments,
     interface.CountPlain: count_plain,
+    interface.KeyBytes: key_bytes,
 }
 """Every read of tables. The catalogue is not among them: the store keeps it in memory."""

@@ -30,6 +30,7 @@ from mayflydb.store.interface import (
     FetchRange,
     FindRow,
     Get,
+    KeyBytes,
     KnownDamage,
     LoadRow,
     Outcome,
@@ -224,7 +225,7 @@ class SqliteStore:
             return self._read_memory(request)
         answer: T
         try:
-            if isinstance(request, Count | CountDue | CountPlain):
+            if isinstance(request, Count | CountDue | CountPlain | KeyBytes):
                 answer = await self._count(request)
             elif kind is Scan:
                 answer = await self._scan(request)  # type: ignore[arg-type, assignment]  # Its type was just compared.
@@ -341,7 +342,7 @@ class SqliteStore:
             counts.keep(place, request, answer)
         return answer
 
-    def _takes_long(self, request: Count | CountPlain) -> bool:
+    def _takes_long(self, request: Count | CountPlain | KeyBytes) -> bool:
         row = self._transaction.catalog.row(request.container)
         # The size of values is read from the records themselves, not from an index.
         return (isinstance(request, Count) and request.with_bytes) or row is None or row.seq > MOST_ON_LOOP

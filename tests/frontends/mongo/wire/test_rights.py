@@ -28,6 +28,7 @@ from mayflydb.query.mongo.values import decode, encode
 from store_suite.conftest import STORES
 
 Body = dict[str, Any]
+OTHERS_FIND: Final[Body] = {"resource": {"db": "other", "collection": ""}, "actions": ["find"]}
 NO_MATCH: Final[Body] = {"delete": 0, "filter": {"a": 1}}
 
 USERS: Final[dict[str, tuple[Role, ...] | None]] = {
@@ -40,6 +41,8 @@ USERS: Final[dict[str, tuple[Role, ...] | None]] = {
     "keeper": (Role("userAdmin", "shop"),),
     "owner": (Role("dbOwner", "shop"),),
     "everywhere": (Role("readAnyDatabase", "admin"),),
+    "monitor": (Role("clusterMonitor", "admin"),),
+    "host": (Role("hostManager", "admin"),),
     "root": (Role("root", "admin"),),
 }
 """Users by their roles; None: no login."""
@@ -51,37 +54,52 @@ WRITERS: Final = frozenset({"writer", "owner", "root"})
 SHAPERS: Final = frozenset({"writer", "shaper", "owner", "root"})
 KEEPERS: Final = frozenset({"keeper", "owner", "root"})
 ROOT: Final = frozenset({"root"})
+MONITORS: Final = frozenset({"monitor", "root"})
+HOSTS: Final = frozenset({"host", "root"})
+STATISTICIANS: Final = READERS | {"shaper", "monitor"}
 
 WHO: Final[dict[frozenset[str], tuple[str, ...]]] = {
     ALL: (
         "hello", "isMaster", "ismaster", "ping", "buildInfo", "buildinfo", "authenticate", "saslStart", "saslContinue", "logout",
-        "whatsmyuri", "connectionStatus", "endSessions",
+        "whatsmyuri", "connectionStatus", "endSessions", "features",
     ),
     LOGGED_IN: (
         "startSession", "refreshSessions", "killSessions", "commitTransaction", "abortTransaction", "listCommands",
         "getLastRequestStatistics", "listDatabases",
     ),
     READERS: (
-        "find", "getMore", "killCursors", "count", "distinct", "collStats", "collstats", "dbStats", "dbstats", "listIndexes",
-        "listCollections", "aggregate", "explain", "validate",
+        "find", "getMore", "killCursors", "count", "distinct", "listIndexes", "listCollections", "aggregate", "explain", "dbHash",
+        "dbhash", "mapReduce", "mapreduce", "validate",
     ),
+    STATISTICIANS: ("collStats", "collstats", "dbStats", "dbstats", "profile", "planCacheListFilters"),
     WRITERS: ("insert", "update", "delete", "findAndModify", "findandmodify"),
     SHAPERS: (
         "create", "drop", "dropDatabase", "createIndexes", "dropIndexes", "deleteIndexes", "collMod", "createSearchIndexes",
-        "updateSearchIndex", "dropSearchIndex", "customAction", "convertToCapped",
+        "updateSearchIndex", "dropSearchIndex", "customAction", "convertToCapped", "reIndex", "compact",
         "cloneCollectionAsCapped",
+        "planCacheClear", "planCacheClearFilters",
+        "planCacheSetFilter",
     ),
     KEEPERS: (
         "createUser", "updateUser", "dropUser", "dropAllUsersFromDatabase", "grantRolesToUser", "revokeRolesFromUser",
+        "createRole", "updateRole", "dropRole", "dropAllRolesFromDatabase", "grantRolesToRole", "revokeRolesFromRole",
+        "grantPrivilegesToRole", "revokePrivilegesFromRole",
     ),
-    ROOT: (
-        "getParameter", "setParameter", "serverStatus", "hostInfo", "getCmdLineOpts", "getLog", "configureFailPoint",
-        "killAllSessions", "replSetGetStatus", "currentOp", "killOp",
+    MONITORS: (
+        "getParameter", "serverStatus", "hostInfo", "getCmdLineOpts", "getLog", "replSetGetStatus", "replSetGetConfig",
+        "currentOp", "top", "lockInfo", "connPoolStats", "listShards", "balancerStatus", "getDefaultRWConcern",
+        "getDiagnosticData",
+    ),
+    HOSTS: (
+        "setParameter", "configureFailPoint", "killAllSessions", "killOp", "fsync", "fsyncUnlock", "setDefaultRWConcern",
+        "setFeatureCompatibilityVersion", "invalidateUserCache",
     ),
 }  # fmt: skip
 """The commands by those who may run them on the database `shop`, or `admin` where a command belongs there."""
 
-BY_ARGUMENTS: Final = ("bulkWrite", "renameCollection", "shardCollection", "usersInfo")
+BY_ARGUMENTS: Final = (
+    "bulkWrite", "renameCollection", "shardCollection", "usersInfo", "rolesInfo", "dataSize", "datasize",
+)  # fmt: skip
 """Commands that any login may send, and whose arguments decide: they have rows below."""
 
 OF_ARGUMENTS: Final[list[tuple[str, Body, frozenset[str]]]] = [
@@ -92,6 +110,19 @@ OF_ARGUMENTS: Final[list[tuple[str, Body, frozenset[str]]]] = [
     ("admin", {"renameCollection": "other.c", "to": "shop.d"}, ROOT),
     ("admin", {"shardCollection": "shop.c", "key": {"a": "hashed"}}, SHAPERS),
     ("shop", {"usersInfo": 1}, KEEPERS),
+    ("shop", {"rolesInfo": 1}, KEEPERS),
+    ("shop", {"rolesInfo": "someone"}, KEEPERS),
+    ("shop", {"rolesInfo": {"role": "read", "db": "shop"}}, KEEPERS | {"reader"}),
+    ("shop", {"createRole": "x", "roles": [], "privileges": [OTHERS_FIND]}, frozenset({"keeper", "owner", "root"})),
+    ("admin", {"createRole": "x", "roles": [], "privileges": [OTHERS_FIND]}, ROOT),
+    ("other", {"dataSize": "shop.c"}, READERS),
+    ("other", {"datasize": "shop.c"}, READERS),
+    ("shop", {"aggregate": "c", "cursor": {}, "pipeline": [{"$collStats": {}}]}, STATISTICIANS),
+    ("shop", {"aggregate": "c", "cursor": {}, "pipeline": [{"$indexStats": {}}]}, STATISTICIANS),
+    ("shop", {"aggregate": "c", "cursor": {}, "pipeline": [{"$indexStats": {}}, {"$unionWith": "d"}]}, READERS),
+    ("admin", {"aggregate": 1, "cursor": {}, "pipeline": [{"$currentOp": {}}]}, LOGGED_IN),
+    ("admin", {"aggregate": 1, "cursor": {}, "pipeline": [{"$currentOp": {"allUsers": True}}]}, MONITORS),
+    ("shop", {"listCollections": 1, "nameOnly": True, "authorizedCollections": True}, LOGGED_IN),
     ("shop", {"usersInfo": "someone"}, KEEPERS),
     ("admin", {"usersInfo": {"forAllDBs": True}}, ROOT),
     ("admin", {"usersInfo": 1}, ROOT),
@@ -101,7 +132,7 @@ OF_ARGUMENTS: Final[list[tuple[str, Body, frozenset[str]]]] = [
     ("shop", {"aggregate": "c", "cursor": {}, "pipeline": [{"$merge": {"into": {"db": "other", "coll": "d"}}}]}, ROOT),
     ("shop", {"aggregate": "c", "cursor": {}, "pipeline": [{"$lookup": {"from": "d", "as": "x", "pipeline": []}}]}, READERS),
     ("shop", {"aggregate": "c", "cursor": {}, "pipeline": [{"$unionWith": "d"}]}, READERS),
-    ("shop", {"aggregate": 1, "cursor": {}, "pipeline": [{"$listLocalSessions": {"allUsers": True}}]}, ROOT),
+    ("shop", {"aggregate": 1, "cursor": {}, "pipeline": [{"$listLocalSessions": {"allUsers": True}}]}, MONITORS),
     ("shop", {"aggregate": "c", "explain": True, "pipeline": [{"$out": "d"}]}, WRITERS),
     ("shop", {"explain": {"aggregate": "c", "cursor": {}, "pipeline": [{"$merge": "d"}]}}, WRITERS),
     ("shop", {"explain": {"aggregate": "c", "cursor": {}, "pipeline": []}}, READERS),
@@ -205,7 +236,7 @@ def test_a_user_sees_the_databases_that_it_may_read(front: Front) -> None:
     both = ["other", "shop"]
     assert {user: sorted(found) for user, found in seen.items()} == {
         "plain": [], "stranger": ["other"], "reader": ["shop"], "writer": ["shop"], "shaper": [], "keeper": [],
-        "owner": ["shop"], "everywhere": both, "root": both,
+        "owner": ["shop"], "everywhere": both, "monitor": both, "host": [], "root": both,
     }  # fmt: skip
 
 
@@ -217,14 +248,14 @@ def test_a_user_who_was_dropped_elsewhere_is_refused_at_the_next_command(front: 
         now = await front.engine.now()
         user = User("ann", "shop", (Role("read", "shop"),), id="1")
         await accounts.create(user, now)
-        accounts.log_in(state, user)
+        await accounts.log_in(state, user)
 
         async def code(body: Body) -> int | None:
             answer = decode(await front.app.answer(Message(0, OP_MSG, encode({**body, "$db": "shop"}), {}), state))
             return None if answer["ok"] == 1 else int(answer["code"])
 
         async def define(after: User) -> None:
-            home = await front.engine.node(*(await accounts._home_path() or ()), user.key)
+            home = await front.engine.node(*(await accounts._shelf.home_path() or ()), user.key)
             assert home is not None
             definition = Definition(msgspec.to_builtins(after), now)
             await companions.replace(home.id, user.key, lambda _: definition, now)

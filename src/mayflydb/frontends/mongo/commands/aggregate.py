@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Final
 
 from mayflydb.frontends.mongo import arguments
+from mayflydb.frontends.mongo.accounts.needs import need_of_writes
 from mayflydb.frontends.mongo.as_of import AS_OF
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.charges import reserve
@@ -40,7 +41,16 @@ FIELDS: Final = frozenset(
 )
 
 NON_DOCUMENT_STAGES: Final = frozenset(
-    {"$changeStream", "$collStats", "$currentOp", "$indexStats", "$listLocalSessions", "$listSessions"}
+    {
+        "$changeStream",
+        "$collStats",
+        "$currentOp",
+        "$indexStats",
+        "$listCatalog",
+        "$listLocalSessions",
+        "$listSessions",
+        "$planCacheStats",
+    }
 )
 """First stages that read something other than documents."""
 
@@ -86,7 +96,7 @@ async def aggregate(services: Services, call: Call) -> Document | bytes:
     if work.in_transaction:
         _check_in_transaction(stages[-1] if stages else {}, WRITING_STAGES)
     if pipeline.target is not None:
-        services.require_right(call, "write", pipeline.target.target[0])
+        services.require_right(call, "write", pipeline.target.target[0], need_of_writes(*pipeline.target.target))
     if pipeline.target is not None and is_linearizable(call):
         raise MqlError(72, "$out and $merge cannot be used with a 'linearizable' read concern")
     if collection is not None:

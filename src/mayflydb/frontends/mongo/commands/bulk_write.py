@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from mayflydb.frontends.mongo import arguments
+from mayflydb.frontends.mongo.accounts.needs import need_of_writes
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.commands.writes import (
     INSERT_BATCH,
@@ -149,7 +150,7 @@ def _parse_namespace(services: Services, call: Call, data: bytes) -> tuple[str, 
     database, dot, name = arguments.text(given, "ns", "bulkWrite.nsInfo").partition(".")
     if not dot:
         raise MqlError(73, f"Invalid namespace specified '{database}'")
-    services.require_right(call, "write", database)
+    services.require_right(call, "write", database, need_of_writes(database, name))
     if call.transaction is not None:
         check_transaction_database(database)
     return database, name

@@ -10,6 +10,7 @@ from typing import Any, Final
 from bson import Int64
 
 from mayflydb.frontends.mongo import arguments
+from mayflydb.frontends.mongo.accounts.privileges import CLUSTER, allows, is_within
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.clustered import parse_clustered_index
 from mayflydb.frontends.mongo.collection_options import (
@@ -252,6 +253,8 @@ async def list_collections(services: Services, call: Call) -> bytes:
     call.check_fields({"filter", "nameOnly", "authorizedCollections", "cursor"})
     name_only = arguments.flag(call.body, "nameOnly", call.name)
     found = await services.collections.list_collections(call.database)
+    if arguments.flag(call.body, "authorizedCollections", call.name):
+        found = [each for each in found if services.may_read(call, call.database, each.name)]
     described = [_describe_collection(each, name_only) for each in found]
     return await list_reply(services, call, described, f"{call.database}.$cmd.listCollections")
 
@@ -296,6 +299,17 @@ async def _select(services: Services, call: Call, query: Document | None, found:
     return await services.evaluation_of(call).compute(is_cheap_query(query), call.size, select)
 
 
+def may_list(services: Services, call: Call, database: str) -> bool:
+    """Return True if a database is one of those that the sender is shown."""
+    user, accounts = call.connection.user, services.accounts
+    if any(accounts.has_right(user, right, database) for right in ("read", "monitor")):
+        return True
+    if user is None:
+        return False
+    all_of_them = allows(user.grants, ("listDatabases",), CLUSTER)
+    return all_of_them or any(is_within(resource, database) for resource in user.grants)
+
+
 async def list_databases(services: Services, call: Call) -> Document:
     """Return the databases that the sender may read, with the bytes of their documents."""
     call.check_fields({"filter", "nameOnly", "authorizedDatabases"})
@@ -303,8 +317,12 @@ async def list_databases(services: Services, call: Call) -> Document:
     query = arguments.document(call.body, "filter", call.name)
     engine = services.engine
     found: list[Document] = []
-    for node in await services.collections.list_databases():
-        if not services.accounts.has_right(call.connection.user, "read", node.name):
+    nodes = await services.collections.list_databases()
+    if may_list(services, call, "admin") and all(each.name != "admin" for each in nodes):
+        # Users and roles belong to it, so it exists on every server.
+        found.append({"name": "admin"} if name_only else {"name": "admin", "sizeOnDisk": Int64(0), "empty": True})
+    for node in nodes:
+        if not may_list(services, call, node.name):
             continue
         line: Document = {"name": node.name}
         if not name_only:
@@ -313,7 +331,7 @@ async def list_databases(services: Services, call: Call) -> Document:
             size = sum(each.value_bytes for each in counts)
             line.update({"sizeOnDisk": Int64(size), "empty": not any(each.records for each in counts)})
         found.append(line)
-    found = await _select(services, call, query, found)
+    found = await _select(services, call, query, sorted(found, key=lambda line: str(line["name"])))
     total = sum(int(line.get("sizeOnDisk", 0)) for line in found)
     if name_only:
         return {"databases": found, "ok": 1.0}

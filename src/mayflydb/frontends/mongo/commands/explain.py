@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from mayflydb.frontends.mongo import arguments
+from mayflydb.frontends.mongo.accounts.needs import need_of_writes, right_of
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.commands.handshake import version_text
@@ -60,7 +61,7 @@ async def explain(services: Services, call: Call) -> Document:
             raise MqlError(20, f"Explain is not supported for the command '{name}'")
         raise MqlError(59, f"Explain failed due to unknown command: {name}")
     # A plan and its counts tell of documents what the command itself would.
-    services.require_right(call, services.handlers[name].right)
+    services.require_right(call, right_of(name, command, services.handlers[name].right))
     return await explain_command(services, msgspec.structs.replace(call, name=name, body=command), verbosity)
 
 
@@ -222,7 +223,7 @@ async def _read_of_aggregate(services: Services, call: Call, collection: Collect
     compiling = partial(compile_pipeline, stages, env, source, text=find_text_index(collection))
     pipeline = await compute(True, call.size, compiling)
     if pipeline.target is not None:
-        services.require_right(call, "write", pipeline.target.target[0])
+        services.require_right(call, "write", pipeline.target.target[0], need_of_writes(*pipeline.target.target))
     if pipeline.has_own_source:
         raise failed_to_parse("explain of a pipeline that reads no documents is not supported")
     head = pipeline.head

@@ -41,7 +41,7 @@ async def hello(services: Services, call: Call) -> Document:
     reply: Document = {"isWritablePrimary" if call.name == "hello" else "ismaster": True}
     if body.get("helloOk") or call.name == "hello":
         reply["helloOk"] = True
-    reply.update(_topology_fields(services, call))
+    reply.update(topology_fields(services, call))
     reply.update(
         maxBsonObjectSize=MAX_DOCUMENT_BYTES,
         maxMessageSizeBytes=MAX_MESSAGE_BYTES,
@@ -71,7 +71,8 @@ def _store_client_metadata(call: Call) -> None:
     call.connection.client = client
 
 
-def _topology_fields(services: Services, call: Call) -> Document:
+def topology_fields(services: Services, call: Call) -> Document:
+    """The fields of hello by which a client knows a router, or a replica set."""
     options = services.options
     if options.topology == "mongos":
         # Drivers know a router by this text. A router needs no replica set, and drivers do not look for other members.

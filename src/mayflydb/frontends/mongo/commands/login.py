@@ -82,7 +82,7 @@ async def sasl_continue(services: Services, call: Call) -> Document:
         user = await services.accounts.find(login.user.db, login.user.name)
         if user is None or user.credentials != login.user.credentials:
             raise login_error()
-        services.accounts.log_in(call.connection, user)
+        await services.accounts.log_in(call.connection, user)
     return {"conversationId": CONVERSATION_ID, "done": done, "payload": answer}
 
 

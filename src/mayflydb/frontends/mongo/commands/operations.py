@@ -9,10 +9,10 @@ from mayflydb.frontends.mongo.calls import GENERIC_ARGUMENTS, Call
 from mayflydb.frontends.mongo.documents import to_milliseconds
 from mayflydb.frontends.mongo.services import CommandEntry, Services
 from mayflydb.query.mongo.env import Env
-from mayflydb.query.mongo.faults import failed_to_parse
+from mayflydb.query.mongo.faults import bad_value, type_mismatch
 from mayflydb.query.mongo.filter import compile_filter
 from mayflydb.query.mongo.numbers import exact_integer
-from mayflydb.query.mongo.values import Document, type_name
+from mayflydb.query.mongo.values import Document, is_number, type_name
 
 _OPTIONS: Final = frozenset({"$all", "$ownOps", "$truncateOps"})
 
@@ -24,7 +24,7 @@ async def current_op(services: Services, call: Call) -> Document:
     """
     own = arguments.flag(call.body, "$ownOps", call.name)
     if not own:
-        services.require_right(call, "server", "admin")
+        services.require_right(call, "monitor", "admin")
     found = services.operations.describe(
         [each for each in services.operations.current.values() if not own or each.owner == call.owner]
     )
@@ -54,7 +54,10 @@ async def kill_op(services: Services, call: Call) -> Document:
     if "op" not in call.body:
         raise arguments.missing_argument("op", call.name)
     if id is None:
-        raise failed_to_parse(f"killOp: 'op' must be a whole number, not {type_name(call.body['op'])}")
+        given = call.body["op"]
+        if is_number(given):
+            raise bad_value(f"killOp: 'op' must be a whole number, not {given}")
+        raise type_mismatch("killOp.op", type_name(given), *arguments.NUMERIC)
     if target is not None:
         services.operations.interrupt(target)
     return {"info": "attempting to kill op"}

@@ -129,6 +129,6 @@ async def set_parameter(services: Services, call: Call) -> Document:
 
 
 HANDLERS: Final[dict[str, CommandEntry]] = {
-    "getParameter": CommandEntry(get_parameter, "server", admin_only=True, help="Values of the server's parameters."),
+    "getParameter": CommandEntry(get_parameter, "monitor", admin_only=True, help="Values of the server's parameters."),
     "setParameter": CommandEntry(set_parameter, "server", admin_only=True, help="Changes parameters of the server."),
 }

@@ -12,6 +12,7 @@ from bson import Int64
 from mayflydb.engine import prices
 from mayflydb.evaluation.statement import CHEAP_BYTES
 from mayflydb.frontends.mongo import arguments
+from mayflydb.frontends.mongo.accounts.privileges import CLUSTER, allows
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.capped import TailCursor, check_tailable
 from mayflydb.frontends.mongo.charges import reserve
@@ -32,11 +33,11 @@ from mayflydb.frontends.mongo.reading import (
     find_exact_id,
     read_rows,
 )
-from mayflydb.frontends.mongo.reports import count_visible
 from mayflydb.frontends.mongo.resolving import build_env, compile_selection
 from mayflydb.frontends.mongo.services import CommandEntry, Services
 from mayflydb.frontends.mongo.sessions.units import UnitOfWork
 from mayflydb.frontends.mongo.sessions.work import begin_work
+from mayflydb.frontends.mongo.sizes import count_visible
 from mayflydb.frontends.mongo.spending import QUERY_PRICE
 from mayflydb.model.errors import Overloaded
 from mayflydb.model.instant import MILLISECOND, Span
@@ -343,7 +344,8 @@ async def kill_cursors(services: Services, call: Call) -> Document:
             raise type_mismatch(f"{call.name}.cursors.{position}", type_name(each), "long")
     ids = [int(each) for _, each in given if each is not None]
     user = call.connection.user
-    if user is not None and not user.has_right("server", "admin"):
+    may_kill_all = user is None or user.has_right("server", "admin") or allows(user.grants, ("killAnyCursor",), CLUSTER)
+    if not may_kill_all:
         services.cursors.check_owner(ids, call.owner)
     killed, unknown = await services.cursors.kill(ids)
     return {

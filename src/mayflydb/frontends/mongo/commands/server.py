@@ -10,15 +10,14 @@ from typing import Final
 
 from bson import DatetimeMS, Int64
 
-from mayflydb.frontends.mongo import failpoints
-from mayflydb.frontends.mongo.accounts.roles import User, rights_of
+from mayflydb.frontends.mongo import arguments, failpoints, recent_log
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.services import CommandEntry, Services
 from mayflydb.model.instant import MILLISECOND, to_rfc3339
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
 from mayflydb.query.mongo.values import Document, type_name
 
-LOGS: Final = ("startupWarnings",)
+LOGS: Final = ("global", "startupWarnings")
 
 
 async def whats_my_uri(services: Services, call: Call) -> Document:
@@ -33,18 +32,21 @@ async def connection_status(services: Services, call: Call) -> Document:
     user = call.connection.user
     info: Document = {
         "authenticatedUsers": [] if user is None else [{"user": user.name, "db": user.db}],
-        "authenticatedUserRoles": [] if user is None else [{"role": each.role, "db": each.db} for each in user.roles],
+        "authenticatedUserRoles": []
+        if user is None
+        else [{"role": each.role, "db": each.db} for each in user.all_roles],
     }
-    if call.body.get("showPrivileges"):
-        info["authenticatedUserPrivileges"] = [] if user is None else _privileges(user)
+    if arguments.flag(call.body, "showPrivileges", call.name):
+        given = None if user is None else await services.accounts.roles.resolve(user.roles)
+        info["authenticatedUserPrivileges"] = (
+            [] if given is None else [each.describe() for each in given.all_privileges]
+        )
     return {"authInfo": info}
 
 
-def _privileges(user: User) -> list[Document]:
-    return [
-        {"resource": {"db": database, "collection": ""}, "actions": list(actions)}
-        for database, actions in rights_of(user).items()
-    ]
+def _available_cores() -> int:
+    affinity = getattr(os, "sched_getaffinity", None)
+    return (os.cpu_count() or 1) if affinity is None else len(affinity(0))
 
 
 async def host_info(services: Services, call: Call) -> Document:
@@ -59,10 +61,11 @@ async def host_info(services: Services, call: Call) -> Document:
             "memSizeMB": Int64(memory),
             "memLimitMB": Int64(memory),
             "numCores": os.cpu_count() or 1,
+            "numCoresAvailableToProcess": _available_cores(),
             "cpuArch": platform.machine(),
         },
         "os": {"type": platform.system(), "name": platform.system(), "version": platform.release()},
-        "extra": {},
+        "extra": {"pageSize": Int64(os.sysconf("SC_PAGE_SIZE")), "versionString": platform.version()},
     }
 
 
@@ -83,7 +86,7 @@ async def command_line(services: Services, call: Call) -> Document:
 
 
 async def get_log(services: Services, call: Call) -> Document:
-    """Return the warnings of the server's start. Other messages are not kept."""
+    """Return the last lines of the log, or the warnings of the server's start."""
     call.check_fields(())
     asked = call.body[call.name]
     if asked == "*":
@@ -92,6 +95,8 @@ async def get_log(services: Services, call: Call) -> Document:
         raise type_mismatch("getLog.getLog", type_name(asked), "string")
     if asked not in LOGS:
         raise MqlError(96, f"No log named '{asked}'")
+    if asked == "global":
+        return {"totalLinesWritten": recent_log.lines.total, "log": recent_log.lines.read()}
     lines = [] if services.options.auth else [_access_warning(services, call)]
     return {"totalLinesWritten": len(lines), "log": lines}
 
@@ -139,9 +144,9 @@ async def configure_fail_point(services: Services, call: Call) -> Document:
 HANDLERS: Final[dict[str, CommandEntry]] = {
     "whatsmyuri": CommandEntry(whats_my_uri, "open", help="The client's own address."),
     "connectionStatus": CommandEntry(connection_status, "open", help="Who is logged in on this connection."),
-    "hostInfo": CommandEntry(host_info, "server", help="The machine this runs on."),
-    "getCmdLineOpts": CommandEntry(command_line, "server", admin_only=True, help="How the server was started."),
-    "getLog": CommandEntry(get_log, "server", admin_only=True, help="Warnings from the start."),
+    "hostInfo": CommandEntry(host_info, "monitor", help="The machine this runs on."),
+    "getCmdLineOpts": CommandEntry(command_line, "monitor", admin_only=True, help="How the server was started."),
+    "getLog": CommandEntry(get_log, "monitor", admin_only=True, help="Warnings from the start."),
     "listCommands": CommandEntry(list_commands, "anyone", help="This list."),
     "configureFailPoint": CommandEntry(
         configure_fail_point, "server", admin_only=True, test_only=True, help="Makes commands fail, to rehearse it."

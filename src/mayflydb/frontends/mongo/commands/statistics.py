@@ -1,46 +1,41 @@
-"""The commands collStats, dbStats and replSetGetStatus. Figures that are not counted are left out."""
+"""The commands collStats and dbStats. Figures that are not counted are left out."""
 
 from __future__ import annotations
 
-from typing import Final
-
-from bson import DatetimeMS, Int64
+from bson import Int64
 
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
-from mayflydb.frontends.mongo.documents import to_milliseconds
-from mayflydb.frontends.mongo.reports import storage_stats
 from mayflydb.frontends.mongo.services import CommandEntry, Services
-from mayflydb.model.instant import SECOND
-from mayflydb.query.mongo.faults import MqlError, bad_value
+from mayflydb.frontends.mongo.sizes import parse_scale, storage_stats
+from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.values import Document
-
-SIZES: Final = ("size", "storageSize", "freeStorageSize", "maxSize")
 
 
 async def coll_stats(services: Services, call: Call) -> Document:
     """Return the sizes of a collection, in units of `scale` bytes. A missing collection counts as empty."""
     call.check_fields({"scale"})
-    scale = _parse_scale(call)
+    scale = parse_scale(call.body, call.name)
     name = arguments.text(call.body, call.name, call.name)
     collection = await services.collections.find(call.database, name)
     if collection is None:
-        nothing: Document = {"size": Int64(0), "count": 0, "storageSize": Int64(0), "nindexes": 0, "scaleFactor": scale}
-        return {"ns": f"{call.database}.{name}", **nothing}
+        empty: Document = {name: Int64(0) for name in ("size", "storageSize", "totalSize", "totalIndexSize")}
+        counted: Document = {"count": 0, "nindexes": 0, "indexSizes": {}, "scaleFactor": scale}
+        return {"ns": f"{call.database}.{name}", **empty, **counted}
     if collection.view_on is not None:
         raise MqlError(166, f"Namespace {collection.namespace} is a view, not a collection")
-    found = await storage_stats(services, call, collection)
-    scaled: Document = {size: found[size] // scale for size in SIZES if size in found}
-    return {"ns": collection.namespace, **found, **scaled, "scaleFactor": scale}
+    return {"ns": collection.namespace, **await storage_stats(services, call, collection, scale)}
 
 
 async def db_stats(services: Services, call: Call) -> Document:
     """Return the sizes of a database: the sums over its collections."""
     call.check_fields({"scale", "freeStorage"})
-    scale = _parse_scale(call)
+    arguments.flag(call.body, "freeStorage", call.name)
+    scale = parse_scale(call.body, call.name)
     every = await services.collections.list_collections(call.database)
     counted = [await storage_stats(services, call, each) for each in every if each.view_on is None]
     size, objects = sum(each["size"] for each in counted), sum(map(_count_objects, counted))
+    of_indexes = sum(each["totalIndexSize"] for each in counted)
     return {
         "db": call.database,
         "collections": Int64(len(counted)),
@@ -50,6 +45,8 @@ async def db_stats(services: Services, call: Call) -> Document:
         "dataSize": size / scale,
         "storageSize": size / scale,
         "indexes": Int64(sum(each["nindexes"] for each in counted)),
+        "indexSize": of_indexes / scale,
+        "totalSize": (size + of_indexes) / scale,
         "scaleFactor": Int64(scale),
     }
 
@@ -59,41 +56,9 @@ def _count_objects(stats: Document) -> int:
     return int(stats["timeseries"]["bucketCount"] if "timeseries" in stats else stats["count"])
 
 
-def _parse_scale(call: Call) -> int:
-    scale = arguments.whole_number(call.body, "scale", call.name, 1)
-    if not scale:
-        raise bad_value("scale has to be a number greater than 0")
-    return scale
-
-
-async def replica_set_status(services: Services, call: Call) -> Document:
-    """Return the only member of the replica set. Raise MqlError 76 in other topologies."""
-    call.check_fields({"initialSync"})
-    if services.options.topology != "replicaset":
-        raise MqlError(76, "not running with --replSet")
-    up = (services.monotonic() - services.started_monotonic) // SECOND
-    member = {
-        "_id": 0,
-        "name": services.options.advertise,
-        "health": 1.0,
-        "state": 1,
-        "stateStr": "PRIMARY",
-        "uptime": up,
-    }
-    return {
-        "set": services.options.replica_set,
-        "date": DatetimeMS(to_milliseconds(call.now)),
-        "myState": 1,
-        "members": [{**member, "configVersion": 1, "self": True}],
-    }
-
-
 HANDLERS = {
-    "collStats": CommandEntry(coll_stats, "read", help="counts documents and bytes of a collection"),
-    "collstats": CommandEntry(coll_stats, "read", help="counts documents and bytes of a collection"),
-    "dbStats": CommandEntry(db_stats, "read", help="counts documents and bytes of a database"),
-    "dbstats": CommandEntry(db_stats, "read", help="counts documents and bytes of a database"),
-    "replSetGetStatus": CommandEntry(
-        replica_set_status, "server", admin_only=True, help="tells the state of a replica set"
-    ),
+    "collStats": CommandEntry(coll_stats, "stats", help="counts documents and bytes of a collection"),
+    "collstats": CommandEntry(coll_stats, "stats", help="counts documents and bytes of a collection"),
+    "dbStats": CommandEntry(db_stats, "stats", help="counts documents and bytes of a database"),
+    "dbstats": CommandEntry(db_stats, "stats", help="counts documents and bytes of a database"),
 }

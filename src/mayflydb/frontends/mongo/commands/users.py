@@ -11,10 +11,11 @@ import msgspec
 from bson import Binary
 
 from mayflydb.frontends.mongo.accounts import scram
-from mayflydb.frontends.mongo.accounts.roles import Role, User, check_role
+from mayflydb.frontends.mongo.accounts.roles import User
 from mayflydb.frontends.mongo.accounts.scram import Credential
 from mayflydb.frontends.mongo.accounts.users import missing_user
 from mayflydb.frontends.mongo.calls import Call
+from mayflydb.frontends.mongo.commands.role_arguments import check_count, permitted_roles
 from mayflydb.frontends.mongo.services import CommandEntry, Services
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
 from mayflydb.query.mongo.values import Document, decode, encode, type_name
@@ -24,9 +25,6 @@ _UUID: Final = 4
 
 MAX_PASSWORD: Final = 4096
 """The most characters of a password. Each is looked up in a dozen tables, and 1 MB took seconds."""
-
-MAX_ROLES: Final = 1000
-"""The most roles of a user. A right is looked for in all of them, at each command."""
 
 MAX_CUSTOM_BYTES: Final = 1024 * 1024
 """The most bytes of a user's custom data, which is read with the user."""
@@ -75,9 +73,9 @@ async def grant_roles(services: Services, call: Call) -> Document:
     """Give roles to a user. Roles that the user has already are ignored."""
     call.check_fields(("roles",))
     before = await _get_user(services, call)
-    roles = _permitted_roles(services, call)
+    roles = await permitted_roles(services, call)
     added = tuple(role for role in roles if role not in before.roles)
-    _check_count(len(before.roles) + len(added))
+    check_count((*before.roles, *added))
     after = msgspec.structs.replace(before, roles=before.roles + added)
     await services.accounts.replace(after, call.now)
     return {}
@@ -87,7 +85,7 @@ async def revoke_roles(services: Services, call: Call) -> Document:
     """Take roles from a user. Roles that the user does not have are ignored."""
     call.check_fields(("roles",))
     before = await _get_user(services, call)
-    gone = _permitted_roles(services, call)
+    gone = await permitted_roles(services, call)
     after = msgspec.structs.replace(before, roles=tuple(role for role in before.roles if role not in gone))
     await services.accounts.replace(after, call.now)
     return {}
@@ -98,7 +96,7 @@ async def users_info(services: Services, call: Call) -> Document:
     call.check_fields(
         ("showCredentials", "showCustomData", "filter", "showPrivileges", "showAuthenticationRestrictions")
     )
-    for field in ("filter", "showPrivileges", "showAuthenticationRestrictions"):
+    for field in ("filter", "showAuthenticationRestrictions"):
         if call.body.get(field):
             raise MqlError(238, f"usersInfo with {field} is not supported")
     asked = call.body[call.name]
@@ -118,7 +116,15 @@ async def users_info(services: Services, call: Call) -> Document:
             user = await services.accounts.find(database, name)
             users += [] if user is None else [user]
     with_keys, with_data = bool(call.body.get("showCredentials")), bool(call.body.get("showCustomData", True))
-    return {"users": [_describe_user(user, with_keys, with_data) for user in users]}
+    shown = [_describe_user(user, with_keys, with_data) for user in users]
+    if call.body.get("showPrivileges"):
+        if not isinstance(asked, str | dict | list) or (isinstance(asked, dict) and "forAllDBs" in asked):
+            raise MqlError(20, "Privilege details can only be shown for users that are named")
+        for user, line in zip(users, shown, strict=True):
+            given = await services.accounts.roles.resolve(user.roles)
+            line["inheritedRoles"] = [{"role": role.role, "db": role.db} for role in given.roles]
+            line["inheritedPrivileges"] = [each.describe() for each in given.all_privileges]
+    return {"users": shown}
 
 
 def _describe_user(user: User, with_keys: bool, with_data: bool) -> Document:
@@ -167,7 +173,7 @@ async def _apply_fields(services: Services, call: Call, before: User) -> User:
     body = call.body
     after = before
     if "roles" in body:
-        after = msgspec.structs.replace(after, roles=_permitted_roles(services, call))
+        after = msgspec.structs.replace(after, roles=await permitted_roles(services, call))
     if "customData" in body:
         data = body["customData"]
         if not isinstance(data, dict):
@@ -217,46 +223,6 @@ def _nonempty_text(call: Call, field: str) -> str:
     if not given:
         raise bad_value(f"{field} must not be empty")
     return given
-
-
-def _permitted_roles(services: Services, call: Call) -> tuple[Role, ...]:
-    """The roles in a command. Raise MqlError 13 for a role on a database whose users the sender does not manage."""
-    roles = _parse_roles(call)
-    for role in roles:
-        # The right to manage the users of one database must not give rights on another.
-        services.require_right(call, "users", role.db)
-    return roles
-
-
-def _parse_roles(call: Call) -> tuple[Role, ...]:
-    given = call.body.get("roles")
-    if not isinstance(given, list):
-        raise type_mismatch(f"{call.name}.roles", type_name(given), "array")
-    _check_count(len(given))
-    roles = []
-    for each in given:
-        role = _parse_role(call, each)
-        check_role(role)
-        if role not in roles:
-            roles.append(role)
-    return tuple(roles)
-
-
-def _check_count(roles: int) -> None:
-    if roles > MAX_ROLES:
-        raise bad_value(f"A user has at most {MAX_ROLES} roles")
-
-
-def _parse_role(call: Call, given: Any) -> Role:
-    if isinstance(given, str):
-        return Role(given, call.database)
-    if (
-        isinstance(given, dict)
-        and given.keys() == {"role", "db"}
-        and all(isinstance(each, str) for each in given.values())
-    ):
-        return Role(given["role"], given["db"])
-    raise bad_value("Role names must be either strings or objects with role and db")
 
 
 def _parse_user_name(call: Call, given: Any) -> tuple[str, str]:

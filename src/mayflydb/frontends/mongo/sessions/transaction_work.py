@@ -20,6 +20,7 @@ from mayflydb.frontends.mongo.reading import (
     DocumentRow,
     ReadView,
     Selection,
+    count_accesses,
     find_id_equality,
     index_of,
     match_rows,
@@ -177,12 +178,14 @@ class SnapshotView:
             find_id_equality(selection.query) if selection.env.collation.is_simple and selection.hint is None else None
         )
         if ids is not None and collection.series is None:
+            collection.usage.accesses[collection.id_index.name] += 1
             records = await self._find_by_ids(collection, ids)
             self._spent.add_point_read(collection.id, records)
             yield [DocumentRow(record) for record in records]
             return
         seen: set[int] = set()
         plan = plan_query(collection, selection)
+        count_accesses(collection, plan)
         self._spent.add(collection.id, QUERY_PRICE)
         # A hinted sparse or partial index must show only the documents that it contains.
         index = None if selection.hint is None else plan.index

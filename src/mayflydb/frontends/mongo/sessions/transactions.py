@@ -81,6 +81,14 @@ class TransactionCommand(msgspec.Struct, frozen=True, gc=False):
         return _session_key(self.session)
 
 
+class TransactionCounts(msgspec.Struct):
+    """Transactions since the server's start."""
+
+    started: int = 0
+    committed: int = 0
+    aborted: int = 0
+
+
 class Transactions:
     """All transactions of one server.
 
@@ -102,12 +110,17 @@ class Transactions:
         """The monotonic time from which on a command looks for overdue transactions again."""
         self._timer: asyncio.TimerHandle | None = None
         """Ends overdue transactions while no command arrives."""
+        self.counts = TransactionCounts()
         self._background_tasks: set[asyncio.Task[None]] = set()
         """Kept here, because the event loop holds only weak references to tasks."""
 
     def __len__(self) -> int:
         """The number of open transactions."""
         return len(self._open)
+
+    def list_open(self) -> list[tuple[SessionKey, TransactionState]]:
+        """The open transactions, by (owner, id) of their sessions."""
+        return list(self._open.items())
 
     # --- statements --------------------------------------------------------------------------------------------------
 
@@ -170,6 +183,7 @@ class Transactions:
         work = TransactionWork(self._engine, snapshot, number)
         transaction = TransactionState(number, "open", work, ends_at, command.cosmos_rules)
         self._latest[key] = self._open[key] = transaction
+        self.counts.started += 1
         self._schedule_end(ends_at)
         return transaction
 
@@ -354,6 +368,10 @@ class Transactions:
         transaction.phase, transaction.work, work.ended = phase, None, True
         work.snapshot.close()
         self._engine.open_transactions.give()
+        if phase == "committed":
+            self.counts.committed += 1
+        else:
+            self.counts.aborted += 1
         if self._open.get(key) is transaction:
             del self._open[key]
         await self._cursors.end_transaction(work)

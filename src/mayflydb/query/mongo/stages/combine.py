@@ -74,14 +74,20 @@ class SourceStage:
         return self._source.stage_documents(self.name, self.spec)
 
 
+_ARGUMENT_ERRORS: Final = {"$indexStats": 28803, "$collStats": 5447000}
+"""The errors of arguments that are no documents, of stages that have one of their own."""
+
+
 def compile_source_stage(name: str) -> Callable[[Value, StageScope], Stage]:
     """Return the compiler of a stage that the source provides. In a sub-pipeline it raises MqlError 238."""
 
     def compile_stage(spec: Value, scope: StageScope) -> Stage:
         if scope.enclosing:
             raise MqlError(238, f"{name} within {scope.enclosing} is not supported")
-        if type(spec) is not dict and name in ("$listLocalSessions", "$listSessions"):
+        if type(spec) is not dict and name in ("$currentOp", "$listLocalSessions", "$listSessions"):
             raise type_mismatch(name, type_name(spec), "object")
+        if type(spec) is not dict and name in _ARGUMENT_ERRORS:
+            raise MqlError(_ARGUMENT_ERRORS[name], f"{name} must take a nested object but found: {type_name(spec)}")
         if type(spec) is not dict:
             raise failed_to_parse(f"{name} must take a nested object but found: {format_value({name: spec})[2:-2]}")
         return SourceStage(name, spec, scope.source)

@@ -30,6 +30,8 @@ _SOURCE_STAGES: Final = (
     "$listLocalSessions",
     "$listSessions",
     "$changeStream",
+    "$listCatalog",
+    "$planCacheStats",
 )
 
 STAGES: Final[Mapping[str, StageCompiler]] = {
@@ -65,7 +67,7 @@ STAGES: Final[Mapping[str, StageCompiler]] = {
 }
 
 UNSUPPORTED_STAGES: Final = frozenset({
-    "$changeStreamSplitLargeEvent", "$geoNear", "$listCatalog", "$listSampledQueries", "$planCacheStats",
+    "$changeStreamSplitLargeEvent", "$geoNear", "$listSampledQueries", "$querySettings", "$queryStats",
     "$rankFusion", "$scoreFusion", "$shardedDataDistribution",
 })  # fmt: skip
 """Stages of MongoDB that are refused by name."""
