@@ -22,7 +22,7 @@ async def coll_stats(services: Services, call: Call) -> Document:
     """Return the sizes of a collection, in units of `scale` bytes. A missing collection counts as empty."""
     call.check_fields({"scale"})
     scale = _parse_scale(call)
-    name = arguments.text(call.body, call.name, call.name)
+    name = arguments.collection_name(call.body, call.name)
     collection = await services.collections.find(call.database, name)
     if collection is None:
         nothing: Document = {"size": Int64(0), "count": 0, "storageSize": Int64(0), "nindexes": 0, "scaleFactor": scale}
