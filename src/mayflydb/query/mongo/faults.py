@@ -103,6 +103,7 @@ CODE_NAMES: Final[Mapping[int, str]] = {
     324: "APIDeprecationError",
     334: "MechanismUnavailable",
     352: "UnsupportedOpQueryCommand",
+    361: "CollectionUUIDMismatch",
     365: "TemporarilyUnavailable",
     386: "DuplicateKeyId",
     9001: "SocketException",
