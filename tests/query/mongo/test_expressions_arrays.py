@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from bson import Int64, Regex
+from bson import Decimal128, Int64, Regex
 
 from evaluating import check, refused
 from mayflydb.query.mongo.values import MISSING
@@ -71,8 +71,9 @@ ARRAYS = [
     ({"$indexOfArray": ["$l", 3, 0, 2]}, -1),
     ({"$indexOfArray": ["$missing", 1]}, None),
     ({"$indexOfArray": ["$a", 1]}, refused(40090)),
-    ({"$indexOfArray": ["$l", 1, "a"]}, refused(40096)),
-    ({"$indexOfArray": ["$l", 1, -1]}, refused(40097)),
+    ({"$indexOfArray": ["$l", 1, "a"]}, refused(9711600)),
+    ({"$indexOfArray": ["$l", 1, float("inf")]}, refused(9711600)),
+    ({"$indexOfArray": ["$l", 1, -1]}, refused(9711601)),
     ({"$range": [0, 3]}, [0, 1, 2]),
     ({"$range": [3, 0, -2]}, [3, 1]),
     ({"$range": [3, 0]}, []),
@@ -140,6 +141,7 @@ SETS = [
     ({"$setEquals": [[1], [1], [2]]}, False),
     ({"$setEquals": [[1]]}, refused(17045)),
     ({"$setEquals": [[1], None]}, refused(5887502)),
+    ({"$setEquals": [[1], "$a"]}, refused(17044)),
     ({"$setIsSubset": [[1, 1], [2, 1]]}, True),
     ({"$setIsSubset": [[3], [2, 1]]}, False),
     ({"$setIsSubset": [None, []]}, refused(17046)),
@@ -179,6 +181,13 @@ STRINGS = [
     ({"$substrCP": ["abc", 0, "a"]}, refused(34452)),
     ({"$substrBytes": ["héllo", 0, 3]}, "hé"),
     ({"$substrBytes": ["hello", 1, -1]}, "ello"),
+    ({"$substrBytes": ["hello", 1, 2.0**62]}, "ello"),
+    ({"$substrBytes": ["hello", 1, 2.0**63]}, refused(31109)),
+    ({"$substrBytes": ["hello", 1, Int64(2**63 - 1)]}, "ello"),
+    ({"$substrBytes": ["hello", 1, Decimal128("Infinity")]}, "ello"),
+    ({"$substrBytes": ["hello", Decimal128("1E30"), 1]}, refused(50752)),
+    ({"$substrBytes": ["hello", float("-inf"), 1]}, refused(31109)),
+    ({"$substrBytes": ["hello", float("nan"), 2]}, "he"),
     ({"$substrBytes": ["héllo", 2, 1]}, refused(28656)),
     ({"$substrBytes": ["héllo", 0, 2]}, refused(28657)),
     ({"$substrBytes": ["hello", -1, 1]}, refused(50752)),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import string
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
-from bson import Code, DatetimeMS, Timestamp
+from bson import Code, DatetimeMS, Decimal128, Timestamp
 
 from mayflydb.query.mongo.date_formats import format_iso
 from mayflydb.query.mongo.expressions.arrays import bound_of
@@ -29,8 +29,8 @@ from mayflydb.query.mongo.expressions.core import (
     with_name,
 )
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.numbers import double_of, exact_int32, format_number, is_nan
-from mayflydb.query.mongo.values import Value, format_value, is_number, type_name
+from mayflydb.query.mongo.numbers import exact_int32, format_number, is_nan
+from mayflydb.query.mongo.values import INT64_MAX, INT64_MIN, Value, format_value, is_number, type_name
 
 _LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 _UPPER: Final = str.maketrans(string.ascii_lowercase, string.ascii_uppercase)
@@ -42,7 +42,7 @@ def text_of(value: Value) -> str:
     """
     if is_nullish(value):
         return ""
-    if type(value) is str or type(value) is Code:
+    if type(value) is str or (type(value) is Code and value.scope is None):
         return str(value)
     if type(value) is float:
         # Six digits, as C++ streams print a double.
@@ -128,7 +128,7 @@ def _substring_bytes(name: str) -> Function:
         for code, what, number in ((16034, "starting index", start), (16035, "length", count)):
             if not is_number(number):
                 raise MqlError(code, f"{name}:  {what} must be a numeric type (is BSON type {type_name(number)})")
-        first, length = _clamp_to_int64(start), _clamp_to_int64(count)
+        first, length = _to_int64(start), _to_int64(count)
         if first < 0:
             raise MqlError(50752, f"{name}:  starting index must be non-negative (got: {first})")
         end = len(data) if length < 0 else min(len(data), first + length)
@@ -142,13 +142,16 @@ def _substring_bytes(name: str) -> Function:
     return substring
 
 
-def _clamp_to_int64(value: Value) -> int:
-    """Return the integer part of a number, limited to the range of an int64; 0 for NaN."""
+def _to_int64(value: Any) -> int:
+    """Return the integer part of a number; 0 for NaN, the least int64 for a decimal beyond. MqlError 31109 for such a double."""
     if is_nan(value):
         return 0
-    # 2^62 is exact as a double, the greatest int64 is not. No text is that long.
-    nearest = max(-(2.0**62), min(2.0**62, double_of(value)))
-    return int(nearest)
+    number = value.to_decimal() if type(value) is Decimal128 else value
+    if INT64_MIN <= number < INT64_MAX + 1:
+        return int(number)
+    if type(value) is Decimal128:
+        return INT64_MIN
+    raise MqlError(31109, f"Can't coerce out of range value {format_number(value)} to long")
 
 
 def _is_continuation(byte: int) -> bool:
