@@ -364,10 +364,7 @@ class Workspace:
     def _read_holders(
         self, entry: Entry, after: tuple[bytes, int] | None
     ) -> Steps[tuple[list[tuple[bytes, Record]], list[Record]]]:
-        """Return the next page of stored entries with an entry's key in any partition, and who of them still owns one.
-
-        Before the first page, also the records that own one by this transaction's writes.
-        """
+        """Return the next stored entries with a key in any partition, and its owners among them and this transaction's writes."""
         key = entry.key[:-HASH_BYTES]
         within = KeyRange(key, key + b"\xff" * (HASH_BYTES + 1))
         stored = yield from ask(ScanIndex(self._container, entry.index, within, False, after, GUARDED_PAGE))

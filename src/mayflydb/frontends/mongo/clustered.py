@@ -59,6 +59,10 @@ def parse_clustered_index(body: Mapping[str, Any]) -> Document | None:
         raise MqlError(5979703, f"{text} collections and vice versa")
     if type(given) is not dict:
         raise type_mismatch("create.clusteredIndex", type_name(given), "bool", "object")
+    return _parse_spec(given)
+
+
+def _parse_spec(given: Document) -> Document:
     for field in given:
         if field not in FIELDS:
             raise MqlError(40415, f"BSON field 'create.clusteredIndex.{field}' is an unknown field.")

@@ -80,11 +80,11 @@ def parse_time_limit(call: Call) -> int:
 # --- concerns --------------------------------------------------------------------------------------------------------
 
 WRITE_CONCERN_COMMANDS: Final = frozenset({
-    "abortTransaction", "aggregate", "bulkWrite", "cloneCollectionAsCapped", "collMod", "commitTransaction", "convertToCapped", "create",
-    "createIndexes", "createSearchIndexes", "createUser", "customAction", "delete", "deleteIndexes", "drop",
-    "dropAllUsersFromDatabase", "dropDatabase", "dropIndexes", "dropSearchIndex", "dropUser", "findAndModify",
-    "findandmodify", "grantRolesToUser", "insert", "renameCollection", "revokeRolesFromUser", "shardCollection", "update",
-    "updateSearchIndex", "updateUser",
+    "abortTransaction", "aggregate", "bulkWrite", "cloneCollectionAsCapped", "collMod", "commitTransaction",
+    "convertToCapped", "create", "createIndexes", "createSearchIndexes", "createUser", "customAction", "delete",
+    "deleteIndexes", "drop", "dropAllUsersFromDatabase", "dropDatabase", "dropIndexes", "dropSearchIndex",
+    "dropUser", "findAndModify", "findandmodify", "grantRolesToUser", "insert", "renameCollection",
+    "revokeRolesFromUser", "shardCollection", "update", "updateSearchIndex", "updateUser",
 })  # fmt: skip
 """Commands that accept a write concern. https://www.mongodb.com/docs/manual/reference/write-concern/"""
 

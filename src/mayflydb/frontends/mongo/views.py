@@ -71,7 +71,8 @@ def read_by(database: str, stages: Sequence[Any]) -> set[str]:
     pending = list(stages)
     while pending:
         stage = pending.pop()
-        name, given = next(iter(stage.items()), ("", None))
+        name: str = next(iter(stage), "")
+        given: Any = stage.get(name)
         if name == "$facet":
             pending += [each for inner in given.values() for each in inner]
         elif name in _READING_STAGES:

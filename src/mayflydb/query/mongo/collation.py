@@ -50,17 +50,12 @@ class Collation(msgspec.Struct, frozen=True):
 
     @staticmethod
     def parse(document: Value) -> Collation:
-        """Parse the `collation` of a command. MqlError 2 and 161 if it is not supported; 14, 40414 or 40415 if it is malformed."""
+        """Parse the `collation` of a command. MqlError 2, 161 if it is not supported; 14, 40414, 40415 if it is malformed."""
         if type(document) is not dict:
             raise type_mismatch("collation", type_name(document), "object")
         if not document:
             return SIMPLE
-        # A null stands for an option that is left out, except here.
-        document = {name: value for name, value in document.items() if value is not None or name == "backwards"}
-        if is_number(document.get("strength")):
-            document["strength"] = _round_to_whole(document["strength"])
-        for name, value in document.items():
-            _check_option(name, value)
+        document = _parse_options(document)
         locale = document.get("locale")
         if locale is None:
             raise MqlError(40414, "BSON field 'collation.locale' is missing but a required field")
@@ -124,6 +119,17 @@ SIMPLE = Collation()
 _STRING: Final = order_key("")[0]
 _ARRAY: Final = order_key([])[0]
 _OBJECT: Final = order_key({})[0]
+
+
+def _parse_options(document: Document) -> Document:
+    """Return the given options. Raise MqlError 2, 14, 40415."""
+    # A null stands for an option that is left out, except here.
+    options = {name: value for name, value in document.items() if value is not None or name == "backwards"}
+    if is_number(options.get("strength")):
+        options["strength"] = _round_to_whole(options["strength"])
+    for name, value in options.items():
+        _check_option(name, value)
+    return options
 
 
 def _round_to_whole(value: Any) -> Any:

@@ -56,7 +56,7 @@ async def convert_to_cap(services: Services, call: Call) -> Document:
     return {"ok": 1.0}
 
 
-async def clone_as_capped(services: Services, call: Call) -> Document:
+async def clone_with_cap(services: Services, call: Call) -> Document:
     """Copy the documents of a collection into a new capped one: the last ones that fit. Indexes are not copied.
 
     Raise MqlError 2, 14, 26, 48, 72, 73, 166, and 10003 for a document that is larger than the cap.
@@ -154,6 +154,6 @@ def _trim(collection: Collection) -> Body[bool]:
 
 
 HANDLERS = {
-    "cloneCollectionAsCapped": CommandEntry(clone_as_capped, "schema", help="copies a collection into a capped one"),
+    "cloneCollectionAsCapped": CommandEntry(clone_with_cap, "schema", help="copies a collection into a capped one"),
     "convertToCapped": CommandEntry(convert_to_cap, "schema", help="makes a collection capped"),
 }

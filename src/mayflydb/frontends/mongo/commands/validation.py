@@ -9,7 +9,7 @@ Reply: https://www.mongodb.com/docs/manual/reference/command/validate/
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 from mayflydb.engine.catalog import Index
 from mayflydb.engine.scans import SCAN_BATCH, Scope
