@@ -200,6 +200,9 @@ def test_what_a_user_is_shown(guarded: RunningServer, root: Client) -> None:
         listed = bob["shop"].command("listCollections", nameOnly=True, authorizedCollections=True)
         assert [each["name"] for each in listed["cursor"]["firstBatch"]] == ["orders"]
         assert code_of(bob, "shop", {"listCollections": 1}) == 13
+        few = bob["shop"].command("listCollections", nameOnly=True, authorizedCollections=True, cursor={"batchSize": 0})
+        more = bob["shop"].command("getMore", few["cursor"]["id"], collection="$cmd.listCollections")
+        assert [each["name"] for each in more["cursor"]["nextBatch"]] == ["orders"]
         (own,) = bob["shop"].command("rolesInfo", "clerk", showPrivileges=True)["roles"]
         assert own["privileges"] == own["inheritedPrivileges"] == [on("shop", "orders", "find", "insert")]
         assert code_of(bob, "shop", {"rolesInfo": "read"}) == 13
