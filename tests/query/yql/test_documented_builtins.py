@@ -232,6 +232,8 @@ REFUSED = [
     ("SELECT FormatType(ParseTypeHandle(v)) FROM t", "Failed to parse type"),
     ("SELECT FormatType(ParseType(v)) FROM t", "Expected a constant"),
     ("SELECT ListLength(TupleTypeComponents(TypeHandle(Int32)))", "Expected tuple type, but got: Int32"),
+    ("DECLARE $x AS Callable<() -> Int32>; SELECT 1", "Type Callable is not supported"),
+    ("DECLARE $x AS List<Resource<a>>; SELECT 1", "Type Resource is not supported"),
     ("SELECT CAST(1 AS Stream<Int32>)", "Type Stream is not supported"),
     ("SELECT Callable(Callable<(Int32) -> Int32>, ($x) -> ($x))", "Expected persistable data"),
     ("SELECT TypeHandle(Int32)", "Expected persistable data"),

@@ -31,6 +31,10 @@ ROWS = [
     ("Capture", ("b",), (XAAAX,), STRING, "Struct<'_0':String?>", (None,)),
     ("FindAndConsume", ("x(a+)",), (XAAAX,), STRING, "List<String>", [b"aa", b"aa", b"aa"]),
     ("FindAndConsume", ("x",), ("axa",), UTF8, "List<Utf8>", ["x"]),
+    ("Count", ("A", ANY_CASE), (XAAAX,), STRING, "Uint32", 6),
+    ("Count", ("aa",), ("aaaaa",), UTF8, "Uint32", 2),
+    ("Count", ("b",), (XAAAX,), STRING, "Uint32", 0),
+    ("Count", ("b",), (None,), optional(STRING), "Uint32", 0),
     ("Replace", ("x(a+)x",), (XAAAX, b"b\\1b"), STRING, "String", b"baabaaxaa"),
     ("Replace", ("x",), (None, b""), optional(STRING), "String?", None),
 ]

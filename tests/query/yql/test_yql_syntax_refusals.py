@@ -161,7 +161,6 @@ UNSUPPORTED = [
     ("INSERT INTO t DEFAULT VALUES", "DEFAULT VALUES"),
     ("UPDATE t SET (a, b) = (SELECT 1, 2)", "SET of several columns by a query"),
     ("DECLARE $x AS Int32 = 5", "A parameter's default"),
-    ("DECLARE $x AS Callable<()->Int32>", "Type Callable"),
     ("DEFINE SUBQUERY $a() AS SELECT 1; END DEFINE", "DEFINE SUBQUERY"),
     ("EVALUATE PARALLEL FOR $a IN $b DO $c($a)", "PARALLEL FOR"),
     ("IMPORT a SYMBOLS $b", "IMPORT"),

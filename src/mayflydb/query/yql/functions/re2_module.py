@@ -30,6 +30,7 @@ from mayflydb.query.yql.types import (
     BOOL,
     NULL,
     STRING,
+    UINT32,
     UTF8,
     ListType,
     Primitive,
@@ -145,6 +146,13 @@ def _find_and_consume(call: Invocation) -> Operand:
     return TextFunction(lambda of: ListType(of if of != NULL else STRING), find, [])
 
 
+def _count(call: Invocation) -> Operand:
+    """The number of matches that do not overlap; 0 for NULL."""
+    text, any_case = _pattern_operand(call)
+    pattern = compile_pattern(text, any_case, call.position)
+    return TextFunction(lambda of: UINT32, lambda value: len(pattern.find_all(value)), 0)
+
+
 def _replace(call: Invocation) -> Operand:
     r"""`Re2::Replace("expression")($text, "\1")`: replaces every match."""
     text, any_case = _pattern_operand(call)
@@ -197,6 +205,7 @@ BUILDERS: Final[dict[str, Builder]] = {
     "Grep": _test(whole=False),
     "Capture": _capture,
     "FindAndConsume": _find_and_consume,
+    "Count": _count,
     "Replace": _replace,
     "Escape": _escape,
     "Options": _options,
