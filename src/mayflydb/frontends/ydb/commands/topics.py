@@ -77,7 +77,11 @@ async def describe_one_consumer(services: Services, call: GrpcCall, request: Any
 
 
 async def commit_offset(services: Services, call: GrpcCall, request: Any) -> bytes:
-    """`CommitOffset`: sets the offset, forwards or backwards. A session that has the partition loses it, unless it is named."""
+    """`CommitOffset`: sets the offset, forwards or backwards.
+
+    A session that has the partition goes on where it is. If the offset goes back, the session loses the partition, unless the
+    request names it, so that the messages come again.
+    """
     entry, consumer = await _find_partition(services, call, request)
     if request.offset < 0:
         raise bad_request("offset must be nonnegative number")
@@ -99,7 +103,7 @@ async def commit_offset(services: Services, call: GrpcCall, request: Any) -> byt
         await services.engine.transact(body, call.now)
     except OwnerNotFound:
         raise missing_topic(entry.path) from None
-    if isinstance(owner, ReadSession) and not named:
+    if isinstance(owner, ReadSession) and not named and request.offset < owner.committed(topic, partition):
         owner.lose(topic, partition)
     return wire.operation_response(type_name="Ydb.Topic.CommitOffsetResult")
 

@@ -135,6 +135,11 @@ class ReadSession:
         self._events.append(("lose", topic, partition))
         self._requests.ring()
 
+    def committed(self, topic: int, partition: int) -> int:
+        """Return the offset up to which the session knows a partition to be committed."""
+        session = self._places.get((topic, partition))
+        return 0 if session is None else session.commits.committed
+
     def reading(self, topic: int, partition: int) -> Reading | None:
         """Return what is told of this session in the description of the consumer."""
         session = self._places.get((topic, partition))
