@@ -22,7 +22,7 @@ from mayflydb.frontends.ydb.topics.faults import (
     missing_partition,
     missing_topic,
 )
-from mayflydb.frontends.ydb.topics.log import put_committed, read_partition
+from mayflydb.frontends.ydb.topics.log import read_partition, write_committed
 from mayflydb.frontends.ydb.topics.offsets import update_offsets
 from mayflydb.frontends.ydb.topics.reading import ReadSession, stream_read
 from mayflydb.frontends.ydb.topics.writing import stream_write
@@ -92,7 +92,7 @@ async def commit_offset(services: Services, call: GrpcCall, request: Any) -> byt
         state = yield from read_partition(transaction, entry.body.state, partition)
         if request.offset > state.end:
             raise commit_to_future(request.offset, state.end)
-        yield from put_committed(transaction, entry.body.state, consumer, partition, request.offset)
+        yield from write_committed(transaction, entry.body.state, consumer, partition, request.offset)
 
     group = services.topics.known_group(topic, consumer.name, consumer.number)
     owner = None if group is None else group.owner(partition)

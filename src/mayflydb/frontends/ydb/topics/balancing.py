@@ -17,10 +17,10 @@ class Member(Protocol):
         """Take a partition."""
 
     def release(self, topic: int, partition: int) -> None:
-        """Have the client let go of a partition, and then call `freed`."""
+        """Have the client let go of a partition, and then call `take_back`."""
 
 
-class Group:
+class ConsumerGroup:
     """The sessions of one consumer of one topic. `partitions`: their number now."""
 
     def __init__(self, topic: int, partitions: int) -> None:
@@ -52,7 +52,7 @@ class Group:
             self._free(partition)
         self.balance()
 
-    def freed(self, member: Member, partition: int) -> None:
+    def take_back(self, member: Member, partition: int) -> None:
         """Note that a session has let go of a partition."""
         if self._owners.get(partition) is member:
             self._free(partition)
