@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Generator
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from mayflydb.engine.catalog import ROOT, Node, node_of
-from mayflydb.model.order import Order, Position
+from mayflydb.model.order import KeyRange, Order, Position
 from mayflydb.model.record import Record
-from mayflydb.store.interface import CatalogRow, FindRow, LoadRow, Read, Scan
+from mayflydb.store.interface import CatalogRow, FindRow, Get, LoadRow, Read, Scan, ScanIndex
 
 T = TypeVar("T")
 
@@ -60,6 +60,21 @@ async def record_at(reads: Reads, container: int, partition: bytes, seq: int) ->
     before = Position(partition, seq - 1)
     found = await reads.read(Scan(container, partition, partition + b"\0", Order.HASHED, before, 1))
     return found[0] if found and found[0].seq == seq else None
+
+
+async def get_stored(reads: Reads, container: int, partition: bytes, key: bytes) -> Record | None:
+    """Find the record with this identity; it may be hidden."""
+    return await reads.read(Get(container, partition, key))
+
+
+async def walk_entries(
+    reads: Reads, container: int, index: int, within: KeyRange, after: tuple[bytes, int] | None, limit: int
+) -> list[tuple[bytes, Record]]:
+    """Return up to `limit` entries of an index in a range, ascending, with their records, which may be hidden.
+
+    `after`: the (entry key, seq) behind which the walk goes on.
+    """
+    return await reads.read(ScanIndex(container, index, within, False, after, limit))
 
 
 async def settled_lsn(reads: Reads, container: int, partition: bytes) -> int:

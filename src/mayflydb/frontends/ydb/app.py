@@ -59,7 +59,7 @@ class CallMetadata(msgspec.Struct):
 
 
 class _Named(msgspec.Struct, frozen=True):
-    """What the log tells of a stream: the path that it is about."""
+    """The path that a stream is about, for the log."""
 
     path: str
 

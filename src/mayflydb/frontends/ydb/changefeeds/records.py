@@ -20,7 +20,7 @@ import msgspec
 from mayflydb.frontends.ydb.changefeeds.columns import dynamo_writer, json_writer
 from mayflydb.frontends.ydb.rows import RowLayout, Values
 from mayflydb.frontends.ydb.tables import Changefeed
-from mayflydb.frontends.ydb.topics.bodies import Message
+from mayflydb.frontends.ydb.topics.bodies import TopicMessage
 from mayflydb.model.instant import MILLISECOND, Instant
 
 TTL_USER: Final = "ttl@system"
@@ -88,13 +88,13 @@ class RecordWriter:
         mode = feed.mode
         self._has_new = mode in ("NEW_IMAGE", "NEW_AND_OLD_IMAGES")
         self._has_old = mode in ("OLD_IMAGE", "NEW_AND_OLD_IMAGES")
-        self._write: Callable[[RowChange, ChangeOrigin, RecordPlace], Message] = {
+        self._write: Callable[[RowChange, ChangeOrigin, RecordPlace], TopicMessage] = {
             "JSON": self._write_json,
             "DEBEZIUM_JSON": self._write_debezium,
             "DYNAMODB_STREAMS_JSON": self._write_dynamo,
         }[feed.format]
 
-    def write(self, change: RowChange, origin: ChangeOrigin, place: RecordPlace) -> Message:
+    def write(self, change: RowChange, origin: ChangeOrigin, place: RecordPlace) -> TopicMessage:
         """Return the message of a change."""
         return self._write(change, origin, place)
 
@@ -115,13 +115,13 @@ class RecordWriter:
         origin: ChangeOrigin,
         place: RecordPlace,
         metadata: tuple[tuple[str, bytes], ...] = (),
-    ) -> Message:
+    ) -> TopicMessage:
         data = _encode(body)
-        return Message(data, place.number, origin.now, len(data), metadata)
+        return TopicMessage(data, place.number, origin.now, len(data), metadata)
 
     # --- JSON --------------------------------------------------------------------------------------------------------
 
-    def _write_json(self, change: RowChange, origin: ChangeOrigin, place: RecordPlace) -> Message:
+    def _write_json(self, change: RowChange, origin: ChangeOrigin, place: RecordPlace) -> TopicMessage:
         body: dict[str, Any] = {change.kind: self._read_written(change)}
         if self._has_new and change.after is not None:
             body["newImage"] = self._image(change.after)
@@ -145,7 +145,7 @@ class RecordWriter:
 
     # --- Debezium ----------------------------------------------------------------------------------------------------
 
-    def _write_debezium(self, change: RowChange, origin: ChangeOrigin, place: RecordPlace) -> Message:
+    def _write_debezium(self, change: RowChange, origin: ChangeOrigin, place: RecordPlace) -> TopicMessage:
         payload: dict[str, Any] = {"op": self._operation(change)}
         if self._has_old and change.before is not None:
             payload["before"] = self._whole(change.before)
@@ -175,7 +175,7 @@ class RecordWriter:
 
     # --- DynamoDB ----------------------------------------------------------------------------------------------------
 
-    def _write_dynamo(self, change: RowChange, origin: ChangeOrigin, place: RecordPlace) -> Message:
+    def _write_dynamo(self, change: RowChange, origin: ChangeOrigin, place: RecordPlace) -> TopicMessage:
         stream: dict[str, Any] = {
             "ApproximateCreationDateTime": origin.step,
             "SequenceNumber": f"{place.number:021d}",

@@ -22,7 +22,7 @@ from mayflydb.frontends.ydb.topics.faults import (
     missing_partition,
     missing_topic,
 )
-from mayflydb.frontends.ydb.topics.log import put_committed, read_partition
+from mayflydb.frontends.ydb.topics.log import read_partition, write_committed
 from mayflydb.frontends.ydb.topics.offsets import update_offsets
 from mayflydb.frontends.ydb.topics.reading import ReadSession, stream_read
 from mayflydb.frontends.ydb.topics.writing import stream_write
@@ -77,7 +77,11 @@ async def describe_one_consumer(services: Services, call: GrpcCall, request: Any
 
 
 async def commit_offset(services: Services, call: GrpcCall, request: Any) -> bytes:
-    """`CommitOffset`: sets the offset, forwards or backwards. A session that has the partition loses it, unless it is named."""
+    """`CommitOffset`: sets the offset, forwards or backwards.
+
+    A session that has the partition goes on where it is. If the offset goes back, the session loses the partition, unless the
+    request names it, so that the messages come again.
+    """
     entry, consumer = await _find_partition(services, call, request)
     if request.offset < 0:
         raise bad_request("offset must be nonnegative number")
@@ -88,7 +92,7 @@ async def commit_offset(services: Services, call: GrpcCall, request: Any) -> byt
         state = yield from read_partition(transaction, entry.body.state, partition)
         if request.offset > state.end:
             raise commit_to_future(request.offset, state.end)
-        yield from put_committed(transaction, entry.body.state, consumer, partition, request.offset)
+        yield from write_committed(transaction, entry.body.state, consumer, partition, request.offset)
 
     group = services.topics.known_group(topic, consumer.name, consumer.number)
     owner = None if group is None else group.owner(partition)
@@ -99,7 +103,7 @@ async def commit_offset(services: Services, call: GrpcCall, request: Any) -> byt
         await services.engine.transact(body, call.now)
     except OwnerNotFound:
         raise missing_topic(entry.path) from None
-    if isinstance(owner, ReadSession) and not named:
+    if isinstance(owner, ReadSession) and not named and request.offset < owner.committed(topic, partition):
         owner.lose(topic, partition)
     return wire.operation_response(type_name="Ydb.Topic.CommitOffsetResult")
 

@@ -7,6 +7,7 @@ that is asked to release a partition keeps it until its client has answered. Pur
 from __future__ import annotations
 
 from collections.abc import Iterator
+from heapq import heapify, heapreplace
 from typing import Protocol
 
 
@@ -17,10 +18,10 @@ class Member(Protocol):
         """Take a partition."""
 
     def release(self, topic: int, partition: int) -> None:
-        """Have the client let go of a partition, and then call `freed`."""
+        """Have the client let go of a partition, and then call `take_back`."""
 
 
-class Group:
+class ConsumerGroup:
     """The sessions of one consumer of one topic. `partitions`: their number now."""
 
     def __init__(self, topic: int, partitions: int) -> None:
@@ -52,7 +53,7 @@ class Group:
             self._free(partition)
         self.balance()
 
-    def freed(self, member: Member, partition: int) -> None:
+    def take_back(self, member: Member, partition: int) -> None:
         """Note that a session has let go of a partition."""
         if self._owners.get(partition) is member:
             self._free(partition)
@@ -70,15 +71,21 @@ class Group:
 
     def balance(self) -> None:
         """Give away what is free, and ask for what others should have."""
+        naming, sharing = self._named_partitions(), [each for each, wanted in self._wanted.items() if wanted is None]
         shares = self._shares()
-        for partition in range(self.partitions):
-            if partition not in self._owners and (member := self._choose(partition, shares)) is not None:
-                self._owners[partition] = member
-                shares[member] += 1
-                member.assign(self.topic, partition)
-        for partition in list(self._to_release(shares)):
+        if len(self._owners) < self.partitions:
+            self._give_away(naming, sharing, shares)
+        for partition in list(self._to_release(naming, sharing, shares)):
             self._releasing.add(partition)
             self._owners[partition].release(self.topic, partition)
+
+    def _named_partitions(self) -> dict[int, Member]:
+        """Return the partitions that sessions name, each with the first session that names it."""
+        found: dict[int, Member] = {}
+        for member, wanted in self._wanted.items():
+            for partition in wanted or ():
+                found.setdefault(partition, member)
+        return found
 
     def _shares(self) -> dict[Member, int]:
         """Return how many partitions each session has, without those that it lets go of."""
@@ -88,37 +95,39 @@ class Group:
                 shares[owner] += 1
         return shares
 
-    def _choose(self, partition: int, shares: dict[Member, int]) -> Member | None:
-        """Return the session that should have a free partition: one that names it, else the one with the fewest."""
-        naming = [each for each, wanted in self._wanted.items() if wanted is not None and partition in wanted]
-        sharing = [each for each, wanted in self._wanted.items() if wanted is None]
-        return min(naming or sharing, key=lambda each: shares[each], default=None)
-
-    def _to_release(self, shares: dict[Member, int]) -> Iterator[int]:
-        """Yield the partitions that their sessions should let go of."""
-        held = {each: owner for each, owner in self._owners.items() if each not in self._releasing}
-        for partition, owner in held.items():
-            named = any(wanted is not None and partition in wanted for wanted in self._wanted.values())
-            if named and self._wanted[owner] is None:
-                shares[owner] -= 1
-                yield partition
-        sharing = [each for each, wanted in self._wanted.items() if wanted is None]
-        named_by_any = frozenset(each for wanted in self._wanted.values() if wanted for each in wanted)
-        # What is on its way to a session counts as its own, or a second look would ask for more.
-        coming = len([each for each in self._releasing if each not in named_by_any])
-        for partition, owner in held.items():
-            if self._wanted[owner] is not None or partition in named_by_any or len(sharing) < 2:
+    def _give_away(self, naming: dict[int, Member], sharing: list[Member], shares: dict[Member, int]) -> None:
+        """Give each free partition to the session that names it, else to the one with the fewest."""
+        fewest = [(shares[each], place) for place, each in enumerate(sharing)]
+        heapify(fewest)
+        for partition in range(self.partitions):
+            if partition in self._owners:
                 continue
-            least = self._least_after(sharing, shares, coming)
-            if shares[owner] > least + 1:
-                shares[owner] -= 1
-                coming += 1
-                yield partition
+            member = naming.get(partition)
+            if member is None and fewest:
+                share, place = fewest[0]
+                heapreplace(fewest, (share + 1, place))
+                member = sharing[place]
+            if member is not None:
+                self._owners[partition] = member
+                shares[member] += 1
+                member.assign(self.topic, partition)
 
-    def _least_after(self, sharing: list[Member], shares: dict[Member, int], coming: int) -> int:
-        """Return the smallest share when what is being released has been given away."""
-        counts = sorted(shares[each] for each in sharing)
-        for _ in range(coming):
-            counts[0] += 1
-            counts.sort()
-        return counts[0]
+    def _to_release(self, naming: dict[int, Member], sharing: list[Member], shares: dict[Member, int]) -> Iterator[int]:
+        """Yield the partitions that their sessions should let go of."""
+        held = {
+            partition: owner
+            for partition, owner in self._owners.items()
+            if partition not in self._releasing and self._wanted[owner] is None
+        }
+        for partition in held.keys() & naming.keys():
+            shares[held.pop(partition)] -= 1
+            yield partition
+        # What is on its way to a session counts, or a second look would ask for more.
+        coming = sum(partition not in naming for partition in self._releasing)
+        least, more = divmod(sum(shares[each] for each in sharing) + coming, len(sharing) or 1)
+        largest_first = sorted(sharing, key=lambda each: -shares[each])
+        allowed = {each: least + (place < more) for place, each in enumerate(largest_first)}
+        for partition, owner in held.items():
+            if shares[owner] > allowed[owner]:
+                shares[owner] -= 1
+                yield partition

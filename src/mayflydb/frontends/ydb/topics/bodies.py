@@ -70,7 +70,7 @@ def topic_body(node: Node) -> TopicBody:
 # --- records ---------------------------------------------------------------------------------------------------------
 
 
-class Message(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class TopicMessage(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One message. `created`: the producer's own instant. `size`: of the data before compression, as the producer says."""
 
     data: bytes
@@ -80,7 +80,7 @@ class Message(msgspec.Struct, frozen=True, array_like=True, gc=False):
     metadata: tuple[tuple[str, bytes], ...] = ()
 
 
-class Batch(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class MessageBatch(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Messages of one producer that were written together: the value of one record of a topic.
 
     The first one has the offset `first`, each other one the next. `group`: the message group. `written`: the instant of the
@@ -90,7 +90,7 @@ class Batch(msgspec.Struct, frozen=True, array_like=True, gc=False):
     partition: int
     first: int
     written: Instant
-    messages: tuple[Message, ...]
+    messages: tuple[TopicMessage, ...]
     codec: int = RAW
     producer: str = ""
     group: str = ""
@@ -104,7 +104,7 @@ class Batch(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class PartitionState(msgspec.Struct, frozen=True, array_like=True):
-    """What is stored of a partition. `end`: the offset of the next message. `size`: bytes written in all time.
+    """The stored state of a partition. `end`: the offset of the next message. `size`: bytes written in all time.
 
     `written`: the instant of the last write.
     """
@@ -115,20 +115,20 @@ class PartitionState(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ProducerState(msgspec.Struct, frozen=True, array_like=True):
-    """What is stored of a producer: its partition, and the number of its last message."""
+    """The stored state of a producer: its partition, and the number of its last message."""
 
     partition: int
     seq_no: int
 
 
 class ConsumerState(msgspec.Struct, frozen=True, array_like=True):
-    """What is stored of a consumer in a partition: the offset up to which it has committed."""
+    """The stored state of a consumer in a partition: the offset up to which it has committed."""
 
     committed: int
 
 
 encode = msgspec.msgpack.Encoder().encode
-decode_batch = msgspec.msgpack.Decoder(Batch).decode
+decode_batch = msgspec.msgpack.Decoder(MessageBatch).decode
 decode_partition = msgspec.msgpack.Decoder(PartitionState).decode
 decode_producer = msgspec.msgpack.Decoder(ProducerState).decode
 decode_consumer = msgspec.msgpack.Decoder(ConsumerState).decode

@@ -50,7 +50,7 @@ async def create_topic(schemes: Schemes, path: str, request: Any, now: Instant, 
         raise fault(path_conflict_text(path), status="ALREADY_EXISTS", code=SCHEME_CODE)
 
     def create(catalog: CatalogTransaction) -> Steps[None]:
-        node = yield from tree.create_entry(catalog, database, name, _unfinished(body, now), now)
+        node = yield from tree.create_entry(catalog, database, name, _build_unfinished(body, now), now)
         state = yield from add_state(catalog, node.id, now)
         definition = topic_definition(msgspec.structs.replace(body, state=state), now)
         catalog.put(msgspec.structs.replace(node, definition=definition))
@@ -62,7 +62,7 @@ async def create_topic(schemes: Schemes, path: str, request: Any, now: Instant, 
     engine.reaper.notifier.notify()
 
 
-def _unfinished(body: TopicBody, now: Instant) -> Definition:
+def _build_unfinished(body: TopicBody, now: Instant) -> Definition:
     return Definition(msgspec.to_builtins(body), now)
 
 

@@ -11,7 +11,7 @@ MAX_RANGES = 10_000
 
 
 class Commits:
-    """What a consumer has committed in a partition.
+    """The commits of a consumer in a partition.
 
     `committed`: all messages before this offset are. Later ranges wait until what lies before them is committed.
     """

@@ -51,7 +51,7 @@ def new_body(request: Any, now: Instant, owner: str) -> TopicBody:
         created=now,
         owner=owner,
     )
-    return _checked(replace(body, consumers=_added((), request.consumers, 1)))
+    return _check_codecs(replace(body, consumers=_add_consumers((), request.consumers, 1)))
 
 
 def altered_body(body: TopicBody, request: Any, version: int) -> TopicBody:
@@ -62,7 +62,7 @@ def altered_body(body: TopicBody, request: Any, version: int) -> TopicBody:
     _refuse(request.set_metrics_level, "metrics_level")
     _refuse_storage(request.set_retention_storage_mb)
     if request.HasField("alter_partitioning_settings"):
-        body = _repartitioned(body, request.alter_partitioning_settings)
+        body = _repartition(body, request.alter_partitioning_settings)
     if request.HasField("set_retention_period"):
         body = replace(body, retention=_retention(request, "set_retention_period"))
     if request.HasField("set_supported_codecs"):
@@ -76,7 +76,7 @@ def altered_body(body: TopicBody, request: Any, version: int) -> TopicBody:
     if request.set_metering_mode:
         body = replace(body, metering=_metering(request.set_metering_mode))
     body = replace(body, attributes=_attributes(body.attributes, request.alter_attributes))
-    return _checked(replace(body, consumers=_altered_consumers(body.consumers, request, version)))
+    return _check_codecs(replace(body, consumers=_altered_consumers(body.consumers, request, version)))
 
 
 def changes_more_than_consumers(request: Any) -> bool:
@@ -92,9 +92,9 @@ def _altered_consumers(consumers: tuple[Consumer, ...], request: Any, version: i
         consumers = tuple(each for each in consumers if each.name != name)
     for change in request.alter_consumers:
         before = _find(consumers, change.name)
-        after = _altered(before, change)
+        after = _alter_consumer(before, change)
         consumers = tuple(after if each is before else each for each in consumers)
-    return _added(consumers, request.add_consumers, version)
+    return _add_consumers(consumers, request.add_consumers, version)
 
 
 def _find(consumers: Iterable[Consumer], name: str) -> Consumer:
@@ -104,7 +104,7 @@ def _find(consumers: Iterable[Consumer], name: str) -> Consumer:
     raise Invalid(f"no consumer '{name}' in the topic", "NOT_FOUND")
 
 
-def _added(consumers: tuple[Consumer, ...], added: Sequence[Any], version: int) -> tuple[Consumer, ...]:
+def _add_consumers(consumers: tuple[Consumer, ...], added: Sequence[Any], version: int) -> tuple[Consumer, ...]:
     if len(consumers) + len(added) > MAX_CONSUMERS:
         raise Invalid(f"consumers count cannot be more than {MAX_CONSUMERS}, provided {len(consumers) + len(added)}")
     known = {each.name for each in consumers}
@@ -134,7 +134,7 @@ def _consumer(given: Any, version: int) -> Consumer:
     )
 
 
-def _altered(before: Consumer, change: Any) -> Consumer:
+def _alter_consumer(before: Consumer, change: Any) -> Consumer:
     _refuse(change.set_important, "An important consumer")
     _refuse(change.HasField("set_availability_period"), "availability_period of a consumer")
     after = replace(before, attributes=_attributes(before.attributes, change.alter_attributes))
@@ -145,7 +145,7 @@ def _altered(before: Consumer, change: Any) -> Consumer:
     return after
 
 
-def _checked(body: TopicBody) -> TopicBody:
+def _check_codecs(body: TopicBody) -> TopicBody:
     """Return a body whose parts agree."""
     for consumer in body.consumers:
         missing = [each for each in body.codecs if each not in consumer.codecs]
@@ -163,7 +163,7 @@ def _partitions(given: Any) -> tuple[int, int]:
     return _check_partitions(minimum, maximum)
 
 
-def _repartitioned(body: TopicBody, given: Any) -> TopicBody:
+def _repartition(body: TopicBody, given: Any) -> TopicBody:
     _refuse_strategy(given.alter_auto_partitioning_settings.set_strategy)
     minimum, maximum = body.partitions, body.max_partitions
     if given.HasField("set_min_active_partitions"):

@@ -21,7 +21,7 @@ _WINDOWS: Final = (("per_minute", MINUTE), ("per_hour", HOUR), ("per_day", DAY))
 
 
 class PartitionFacts(msgspec.Struct, frozen=True):
-    """What is told of a partition: offsets [first, end), bytes that are kept, the last write, bytes written by window."""
+    """The facts that are told of a partition: offsets [first, end), bytes kept, the last write, bytes written by window."""
 
     first: int
     end: int

@@ -16,19 +16,19 @@ import msgspec
 from mayflydb.engine.catalog import ROOT, Definition, Index, Node
 from mayflydb.engine.catalog_changes import CatalogTransaction
 from mayflydb.engine.commands import Command, Draft, Mode
-from mayflydb.engine.reads import Reads, Steps
+from mayflydb.engine.reads import Reads, Steps, get_stored, walk_entries
 from mayflydb.engine.transactions import WriteTransaction
 from mayflydb.expiry.deadline import visible_at
 from mayflydb.expiry.rules import default_rule
 from mayflydb.frontends.ydb.topics.bodies import (
     RAW,
-    Batch,
     Consumer,
     ConsumerState,
-    Message,
+    MessageBatch,
     PartitionState,
     ProducerState,
     TopicBody,
+    TopicMessage,
     decode_batch,
     decode_consumer,
     decode_partition,
@@ -39,7 +39,6 @@ from mayflydb.frontends.ydb.topics.bodies import (
 from mayflydb.model.instant import DAY, SECOND, Instant
 from mayflydb.model.order import FIRST_ORDERED, KeyRange
 from mayflydb.model.record import NEVER, Entry, Record
-from mayflydb.store.interface import Get, ScanIndex
 
 SPACE: Final = "ydb topics"
 """The space of the containers with the states of topics."""
@@ -118,7 +117,7 @@ def append(
     topic: int,
     state: int,
     partition: int,
-    messages: Sequence[Message],
+    messages: Sequence[TopicMessage],
     codec: int = RAW,
     producer: str = "",
     group: str = "",
@@ -129,7 +128,7 @@ def append(
     before = yield from read_partition(transaction, state, partition)
     first, size = before.end, before.size
     for chunk in _chunks(messages):
-        batch = Batch(partition, first, transaction.now, tuple(chunk), codec, producer, group, meta or {}, size)
+        batch = MessageBatch(partition, first, transaction.now, tuple(chunk), codec, producer, group, meta or {}, size)
         place = (Entry(FIRST_ORDERED, _place(partition, batch.end - 1)),)
         draft = Draft(encode(batch), indexed=partial(_entries, place))
         yield from space.run(Command(Mode.CREATE, *identity_of(partition, first), draft))
@@ -143,7 +142,7 @@ def _entries(place: tuple[Entry, ...], indexes: Sequence[Index]) -> tuple[Entry,
     return place
 
 
-def _chunks(messages: Sequence[Message]) -> Iterator[Sequence[Message]]:
+def _chunks(messages: Sequence[TopicMessage]) -> Iterator[Sequence[TopicMessage]]:
     """Yield messages in groups, each for one record."""
     start = size = 0
     for number, message in enumerate(messages):
@@ -181,7 +180,7 @@ def read_committed(transaction: WriteTransaction, state: int, consumer: Consumer
     return 0 if record is None else decode_consumer(record.value).committed
 
 
-def put_committed(
+def write_committed(
     transaction: WriteTransaction, state: int, consumer: Consumer, partition: int, offset: int
 ) -> Steps[None]:
     """Write the offset up to which a consumer has committed."""
@@ -211,26 +210,24 @@ class TopicReads:
     def __init__(self, reads: Reads) -> None:
         self._reads = reads
 
-    async def read(self, topic: Node, partition: int, offset: int, now: Instant, limit: int) -> list[Batch]:
+    async def read(self, topic: Node, partition: int, offset: int, now: Instant, limit: int) -> list[MessageBatch]:
         """Return up to `limit` batches of a partition from the one with a message at or behind an offset; fewer than `limit`
         do not mean the end. Messages older than the retention are left out.
         """
         lower, upper = _place(partition, offset), _place(partition + 1, 0)
         after: tuple[bytes, int] | None = None
         while True:
-            found = await self._reads.read(
-                ScanIndex(topic.id, FIRST_ORDERED, KeyRange(lower, upper), False, after, limit)
-            )
+            found = await walk_entries(self._reads, topic.id, FIRST_ORDERED, KeyRange(lower, upper), after, limit)
             batches = [decode_batch(record.value) for _, record in found if visible_at(record, topic.rules, now)]
             if batches or not found:
                 return batches
             # Only hidden batches so far: visible ones may follow.
             after = (found[-1][0], found[-1][1].seq)
 
-    async def find_written(self, topic: Node, partition: int, instant: Instant, now: Instant) -> Batch | None:
+    async def find_written(self, topic: Node, partition: int, instant: Instant, now: Instant) -> MessageBatch | None:
         """Return the first batch of a partition that is kept and was written at an instant or later; None if none was."""
         low, high = 0, (await self.partition(topic, partition)).end
-        found: Batch | None = None
+        found: MessageBatch | None = None
         # Later messages are never written at an earlier instant, so the half that has the batch is known.
         while low < high:
             batches = await self.read(topic, partition, (low + high) // 2, now, 1)
@@ -265,4 +262,4 @@ class TopicReads:
         return decode_producer(record.value)
 
     async def _state(self, topic: Node, key: bytes) -> Record | None:
-        return await self._reads.read(Get(topic_body(topic).state, STATE_PARTITION, key))
+        return await get_stored(self._reads, topic_body(topic).state, STATE_PARTITION, key)

@@ -21,7 +21,7 @@ from mayflydb.frontends.ydb.topics.faults import (
     missing_consumer,
     missing_partition,
 )
-from mayflydb.frontends.ydb.topics.log import put_committed, read_committed, read_partition
+from mayflydb.frontends.ydb.topics.log import read_committed, read_partition, write_committed
 from mayflydb.frontends.ydb.topics.transactions import find_transaction
 from mayflydb.model.errors import WriteConflict
 from mayflydb.query.yql.faults import fault
@@ -32,7 +32,7 @@ MAX_RANGES: Final = 10_000
 RANGE_BYTES: Final = 64
 
 
-class Progress(msgspec.Struct, frozen=True):
+class ReadRange(msgspec.Struct, frozen=True):
     """The offsets [start, end) of a partition, which a consumer has handled in a transaction."""
 
     entry: TopicEntry
@@ -54,7 +54,7 @@ async def update_offsets(services: Services, call: GrpcCall, request: Any) -> No
     snapshot.add_body(body, RANGE_BYTES * len(progress))
 
 
-def _commit(transaction: WriteTransaction, each: Progress) -> Steps[None]:
+def _commit(transaction: WriteTransaction, each: ReadRange) -> Steps[None]:
     topic = (yield from transaction.on(each.entry.node.id)).node
     body = topic_body(topic)
     consumer = body.consumer(each.consumer.name)
@@ -67,15 +67,15 @@ def _commit(transaction: WriteTransaction, each: Progress) -> Steps[None]:
     # Another reader has committed these messages, or set the offset back: what was done with them is not to count twice.
     if committed != each.start:
         raise WriteConflict("the offset of the consumer has moved", container=topic.id)
-    yield from put_committed(transaction, body.state, consumer, each.partition, each.end)
+    yield from write_committed(transaction, body.state, consumer, each.partition, each.end)
 
 
-async def _parse(services: Services, call: GrpcCall, request: Any) -> list[Progress]:
+async def _parse(services: Services, call: GrpcCall, request: Any) -> list[ReadRange]:
     if not request.tx.id or not request.tx.session:
         raise bad_request("tx is empty")
     if not request.topics:
         raise bad_request("topics is empty")
-    found: list[Progress] = []
+    found: list[ReadRange] = []
     for given in request.topics:
         entry = await get_topic(services.schemes, resolve_path(call.database, None, given.path))
         consumer = entry.body.consumer(request.consumer)
@@ -86,7 +86,7 @@ async def _parse(services: Services, call: GrpcCall, request: Any) -> list[Progr
                 raise missing_partition(partition.partition_id, entry.path)
             ranges = sorted((each.start, each.end) for each in partition.partition_offsets)
             start, end = _join(ranges, entry.path)
-            found.append(Progress(entry, consumer, partition.partition_id, start, end))
+            found.append(ReadRange(entry, consumer, partition.partition_id, start, end))
         if len(found) > MAX_RANGES:
             raise bad_request(f"more than {MAX_RANGES} partitions in one request")
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from mayflydb.frontends.ydb import wire
-from mayflydb.frontends.ydb.topics.bodies import Batch, Message
+from mayflydb.frontends.ydb.topics.bodies import MessageBatch, TopicMessage
 from mayflydb.frontends.ydb.topics.commits import Commits
 from mayflydb.frontends.ydb.topics.topics_read import TopicRead
 from mayflydb.model.instant import SECOND, Instant
@@ -39,7 +39,7 @@ class PartitionSession:
         self.last_read: Instant = 0
         self.batch_limit = 1
 
-    def pack(self, batches: list[Batch], budget: int) -> bytes:
+    def pack(self, batches: list[MessageBatch], budget: int) -> bytes:
         """Return the content of a ReadResponse with the messages from `offset` on that it can take, and note the next offset.
         `budget`: bytes after which no further message is added. What is left over is to be read again: it may expire until then.
         """
@@ -62,9 +62,9 @@ class PartitionSession:
         return b"".join((wire.int_field(1, self.id), *packed))
 
 
-def pack_message(batch: Batch, place: int) -> bytes:
+def pack_message(batch: MessageBatch, place: int) -> bytes:
     """Encode a MessageData, as a field of its batch."""
-    message: Message = batch.messages[place]
+    message: TopicMessage = batch.messages[place]
     content = [
         wire.int_field(1, batch.first + place),
         wire.int_field(2, message.seq_no),
@@ -78,7 +78,7 @@ def pack_message(batch: Batch, place: int) -> bytes:
     return wire.bytes_field(1, b"".join(content))
 
 
-def pack_batch_fields(batch: Batch) -> bytes:
+def pack_batch_fields(batch: MessageBatch) -> bytes:
     """Encode the fields of a batch behind its messages."""
     meta = [
         wire.bytes_field(3, wire.text_field(1, key) + wire.text_field(2, value)) for key, value in batch.meta.items()

@@ -17,12 +17,12 @@ from mayflydb.frontends.ydb import wire
 from mayflydb.frontends.ydb.calls import GrpcCall
 from mayflydb.frontends.ydb.conversations import Requests
 from mayflydb.frontends.ydb.services import Services
-from mayflydb.frontends.ydb.topics.balancing import Group
-from mayflydb.frontends.ydb.topics.bodies import Batch, Consumer, topic_body
+from mayflydb.frontends.ydb.topics.balancing import ConsumerGroup
+from mayflydb.frontends.ydb.topics.bodies import Consumer, MessageBatch, topic_body
 from mayflydb.frontends.ydb.topics.commits import Commits
 from mayflydb.frontends.ydb.topics.describing import Reading
 from mayflydb.frontends.ydb.topics.faults import bad_request, commit_to_future, missing_topic
-from mayflydb.frontends.ydb.topics.log import put_committed, read_committed
+from mayflydb.frontends.ydb.topics.log import read_committed, write_committed
 from mayflydb.frontends.ydb.topics.partition_sessions import PartitionSession, timestamp
 from mayflydb.frontends.ydb.topics.topics_read import TopicRead, check_init
 from mayflydb.model.errors import OwnerNotFound
@@ -37,7 +37,7 @@ MAX_COMMITS: Final = 10_000
 """Ranges in one CommitOffsetRequest."""
 
 Event = tuple[str, int, int]
-"""What the balance of partitions wants: ("assign", "release" or "lose", topic, partition)."""
+"""A wish of the balance of partitions: ("assign", "release" or "lose", topic, partition)."""
 
 
 async def stream_read(services: Services, call: GrpcCall, requests: Requests) -> AsyncIterator[bytes]:
@@ -92,7 +92,7 @@ class ReadSession:
         self._events: deque[Event] = deque()
         self._sessions: dict[int, PartitionSession] = {}
         self._places: dict[tuple[int, int], PartitionSession] = {}
-        self._groups: dict[int, Group] = {}
+        self._groups: dict[int, ConsumerGroup] = {}
         self._ready: deque[PartitionSession] = deque()
         """The sessions in the order in which they are sent messages next."""
         self._catalog = -1
@@ -135,6 +135,11 @@ class ReadSession:
         self._events.append(("lose", topic, partition))
         self._requests.ring()
 
+    def committed(self, topic: int, partition: int) -> int:
+        """Return the offset up to which the session knows a partition to be committed."""
+        session = self._places.get((topic, partition))
+        return 0 if session is None else session.commits.committed
+
     def reading(self, topic: int, partition: int) -> Reading | None:
         """Return what is told of this session in the description of the consumer."""
         session = self._places.get((topic, partition))
@@ -168,9 +173,9 @@ class ReadSession:
             case "commit_offset_request":
                 return await self._commit(message.commit_offset_request)
             case "start_partition_session_response":
-                return await self._started(message.start_partition_session_response)
+                return await self._begin_reading(message.start_partition_session_response)
             case "stop_partition_session_response":
-                self._stopped(message.stop_partition_session_response)
+                self._end_reading(message.stop_partition_session_response)
             case "partition_session_status_request":
                 return await self._tell_status(message.partition_session_status_request)
             case "update_token_request":
@@ -250,7 +255,7 @@ class ReadSession:
         del self._places[topic, session.partition]
         session.phase = "stopping"
         if (group := self._groups.get(topic)) is not None:
-            group.freed(self, session.partition)
+            group.take_back(self, session.partition)
 
     async def _start(self, read: TopicRead, partition: int) -> bytes:
         self._count += 1
@@ -267,7 +272,7 @@ class ReadSession:
         offsets = wire.int_field(1, committed) + wire.int_field(2, session.end)
         return _message(8, wire.bytes_field(1, place) + wire.int_field(2, committed) + wire.bytes_field(3, offsets))
 
-    async def _started(self, request: Any) -> bytes | None:
+    async def _begin_reading(self, request: Any) -> bytes | None:
         session = self._sessions.get(request.partition_session_id)
         if session is None:
             self._check_known(request.partition_session_id)
@@ -315,7 +320,7 @@ class ReadSession:
         found = await self._topics.reads.find_written(read.entry.node, session.partition, earliest, now)
         return end if found is None else found.first
 
-    def _stopped(self, request: Any) -> None:
+    def _end_reading(self, request: Any) -> None:
         session = self._sessions.get(request.partition_session_id)
         if session is None:
             self._check_known(request.partition_session_id)
@@ -351,7 +356,7 @@ class ReadSession:
             for given in each.offsets:
                 await self._check_end(session, given.end)
                 if given.start > session.commits.committed:
-                    await self._follow_committed(session)
+                    await self._read_committed_anew(session)
                 if session.commits.add(given.start, given.end):
                     moved[session.id] = session
         if not moved:
@@ -363,7 +368,7 @@ class ReadSession:
         ]
         return _message(5, b"".join(committed))
 
-    async def _follow_committed(self, session: PartitionSession) -> None:
+    async def _read_committed_anew(self, session: PartitionSession) -> None:
         """Take over what was committed beside this session: with a transaction, or by a request of its own."""
         consumer = self._check_consumer(session)
         stored = await self._topics.reads.committed(session.read.entry.node, consumer, session.partition)
@@ -389,7 +394,7 @@ class ReadSession:
                 state = topic_body((yield from transaction.on(read.entry.node.id)).node).state
                 # What was committed beside this session is not taken back.
                 if (yield from read_committed(transaction, state, consumer, partition)) < offset:
-                    yield from put_committed(transaction, state, consumer, partition, offset)
+                    yield from write_committed(transaction, state, consumer, partition, offset)
 
         try:
             await self._engine.transact(body, await self._engine.now(), size=len(moved))
@@ -423,7 +428,7 @@ class ReadSession:
     def _requests_wait(self) -> bool:
         return bool(self._events) or self._requests.waiting
 
-    async def _next_batches(self, session: PartitionSession) -> list[Batch]:
+    async def _next_batches(self, session: PartitionSession) -> list[MessageBatch]:
         now = await self._engine.now()
         batches = await self._topics.reads.read(
             session.read.entry.node, session.partition, session.offset, now, session.batch_limit

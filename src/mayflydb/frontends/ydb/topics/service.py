@@ -1,4 +1,4 @@
-"""What the streams of topics share: who reads what, who is woken by what, and the end of the server."""
+"""The parts that the streams of topics share: who reads what, who is woken by what, and the end of the server."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from random import Random  # noqa: TID251 - the type; what draws comes in from o
 
 from mayflydb.engine.engine import Engine
 from mayflydb.frontends.ydb.schemes.catalog import Schemes
-from mayflydb.frontends.ydb.topics.balancing import Group
+from mayflydb.frontends.ydb.topics.balancing import ConsumerGroup
 from mayflydb.frontends.ydb.topics.faults import NodeStopping
 from mayflydb.frontends.ydb.topics.log import TopicReads
 from mayflydb.frontends.ydb.topics.tails import Tails
@@ -23,7 +23,7 @@ class Topics:
         self.tails = Tails(engine)
         self.chance = chance
         self.stopping = False
-        self._groups: dict[tuple[int, str, int], Group] = {}
+        self._groups: dict[tuple[int, str, int], ConsumerGroup] = {}
         self._streams: dict[Callable[[], None], None] = {}
 
     def open_stream(self, ring: Callable[[], None]) -> None:
@@ -50,20 +50,20 @@ class Topics:
         self.stop()
         await self.tails.close()
 
-    def group(self, topic: int, consumer: str, number: int, partitions: int) -> Group:
+    def group(self, topic: int, consumer: str, number: int, partitions: int) -> ConsumerGroup:
         """Return the sessions of a consumer. `number`: that of the consumer."""
         key = topic, consumer, number
         group = self._groups.get(key)
         if group is None:
-            group = self._groups[key] = Group(topic, partitions)
+            group = self._groups[key] = ConsumerGroup(topic, partitions)
         group.grow(partitions)
         return group
 
-    def known_group(self, topic: int, consumer: str, number: int) -> Group | None:
+    def known_group(self, topic: int, consumer: str, number: int) -> ConsumerGroup | None:
         """Return the sessions of a consumer; None if it has none."""
         return self._groups.get((topic, consumer, number))
 
-    def leave(self, group: Group) -> None:
+    def leave(self, group: ConsumerGroup) -> None:
         """Forget a group that has no session left."""
         if group.empty:
             for key in [key for key, each in self._groups.items() if each is group]:

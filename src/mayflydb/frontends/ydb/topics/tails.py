@@ -30,6 +30,7 @@ class Tails:
         self._lsns: dict[int, int] = {}
         self._catalog = engine.catalog_version
         self._task: asyncio.Task[None] | None = None
+        self._closing = asyncio.Event()
 
     def watch(self, topic: int, ring: Callable[[], None]) -> None:
         """Have `ring` called after each change of a topic, and of the catalogue."""
@@ -47,6 +48,7 @@ class Tails:
 
     async def close(self) -> None:
         """Stop looking."""
+        self._closing.set()
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
@@ -58,7 +60,8 @@ class Tails:
         while self._bells and not notifier.closed:
             heard = notifier.notifications
             await self._look()
-            await asyncio.sleep(PAUSE / SECOND)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), PAUSE / SECOND)
             await notifier.wait(heard, POLL)
         self._task = None
 

@@ -1,4 +1,4 @@
-"""What a read session reads of one topic: its init request, checked."""
+"""One topic of a read session: its init request, checked."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class TopicRead(msgspec.Struct, eq=False):
         if entry is self.entry:
             return False
         if entry.node.id != self.entry.node.id:
-            raise _gone(self.entry.path)
+            raise _refuse_dropped(self.entry.path)
         if self.consumer is not None:
             self.consumer = _same_consumer(entry, self.consumer)
         self.entry = entry
         return True
 
 
-def _gone(path: str) -> Fault:
+def _refuse_dropped(path: str) -> Fault:
     return Fault("SCHEME_ERROR", Issue(f"topic '{path}' was dropped, Marker# PQ15", 500014))
 
 

@@ -22,7 +22,7 @@ from mayflydb.frontends.ydb.schemes.entries import TopicEntry
 from mayflydb.frontends.ydb.schemes.faults import refuse_invalid
 from mayflydb.frontends.ydb.schemes.paths import resolve_path
 from mayflydb.frontends.ydb.services import Services
-from mayflydb.frontends.ydb.topics.bodies import Message, ProducerState, TopicBody, topic_body
+from mayflydb.frontends.ydb.topics.bodies import ProducerState, TopicBody, TopicMessage, topic_body
 from mayflydb.frontends.ydb.topics.catalog import get_topic
 from mayflydb.frontends.ydb.topics.definitions import check_codec, codec_name
 from mayflydb.frontends.ydb.topics.faults import bad_request, missing_partition, missing_topic, unsupported
@@ -47,12 +47,12 @@ SLICE: Final = 250
 """Messages that are handled before other tasks run."""
 
 
-class Group(msgspec.Struct):
+class Portion(msgspec.Struct):
     """Messages in one codec, of one transaction if they are of any. `tx`: (session, transaction)."""
 
     codec: int
     tx: tuple[str, str] | None
-    messages: list[Message]
+    messages: list[TopicMessage]
     size: int = 0
 
 
@@ -154,7 +154,7 @@ class WriteSession:
 
     async def answer(self, taken: Sequence[Received]) -> AsyncIterator[bytes]:
         """Yield the answers to requests, acks in the order of their messages. What comes before a refused request is written."""
-        group: Group | None = None
+        group: Portion | None = None
         refusal: Fault | None = None
         # From the front on, so that what is parsed does not wait in memory beside its request.
         for each in taken:
@@ -185,7 +185,7 @@ class WriteSession:
         if refusal is not None:
             raise refusal
 
-    async def _parse(self, message: Any) -> AsyncIterator[Group]:
+    async def _parse(self, message: Any) -> AsyncIterator[Portion]:
         """Yield the messages of a request in groups that one commit can take. Faults: the first violation."""
         kind = message.WhichOneof("client_message")
         if kind == "init_request":
@@ -201,7 +201,7 @@ class WriteSession:
         for number, part in enumerate(_slices(request.messages)):
             if number:
                 await asyncio.sleep(0)
-            group = Group(request.codec, tx, [])
+            group = Portion(request.codec, tx, [])
             for each in part:
                 if each.seq_no <= last:
                     raise bad_request(
@@ -221,7 +221,7 @@ class WriteSession:
                 f"bad write request - codec {codec_name(codec)} is not in the topic's list of supported codecs"
             )
 
-    def _check_message(self, given: Any) -> Message:
+    def _check_message(self, given: Any) -> TopicMessage:
         metadata: tuple[tuple[str, bytes], ...] = ()
         if given.metadata_items:
             metadata = tuple([(each.key, each.value) for each in given.metadata_items])
@@ -236,7 +236,7 @@ class WriteSession:
         if len(data) > MAX_MESSAGE_BYTES:
             raise bad_request(f"Too big message: {len(data)} bytes, limit is {MAX_MESSAGE_BYTES}")
         created = given.created_at
-        return Message(
+        return TopicMessage(
             data, given.seq_no, created.seconds * SECOND + created.nanos // 1000, given.uncompressed_size, metadata
         )
 
@@ -252,7 +252,7 @@ class WriteSession:
         if not same:
             raise unsupported("A message for another partition than that of its write session")
 
-    async def _write(self, group: Group) -> bytes:
+    async def _write(self, group: Portion) -> bytes:
         """Append messages, and return their acks. Faults: the topic is gone, or cannot take them any more."""
         now = await self._engine.now()
         if group.tx is not None:
@@ -272,7 +272,7 @@ class WriteSession:
         response = b"".join(acks) + wire.int_field(2, self._partition) + _STATISTICS
         return wire.plain_response(rest=wire.bytes_field(4, response))
 
-    async def _write_later(self, group: Group, session: str, id: str) -> None:
+    async def _write_later(self, group: Portion, session: str, id: str) -> None:
         """Have messages appended at the commit of a transaction of tables."""
         transaction = await find_transaction(self._services, self._call, session, id)
 
@@ -281,7 +281,7 @@ class WriteSession:
 
         transaction.add_body(body, group.size)
 
-    def _append(self, transaction: WriteTransaction, group: Group) -> Steps[list[Ack]]:
+    def _append(self, transaction: WriteTransaction, group: Portion) -> Steps[list[Ack]]:
         topic = (yield from transaction.on(self._entry.node.id)).node
         body = topic_body(topic)
         self._check_topic(body, group.codec)
@@ -333,7 +333,7 @@ def _check_init(request: Any) -> None:
         raise bad_request(f"write_session_meta is too large: {size} bytes, limit is {MAX_META_BYTES}")
 
 
-def _joins(group: Group, part: Group) -> bool:
+def _joins(group: Portion, part: Portion) -> bool:
     return (
         group.codec == part.codec
         and group.tx == part.tx
