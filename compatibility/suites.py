@@ -25,13 +25,14 @@ HERE = Path(__file__).parent
 Environment = Mapping[str, str]
 
 # The versions that Mayfly's own checks in Go are pinned to, by the last name of a module that is no version.
-GO_MODULES = dict(
-    re.findall(
-        r"^\t\S+/([\w-]+?)(?:/v\d+)? v(\S+)$",
+GO_MODULES = {
+    re.sub(r"/v\d+$", "", module).rpartition("/")[2]: version
+    for module, version in re.findall(
+        r"^\s(\S+/\S+) v(\S+)",
         (HERE.parent / "tests" / "clients" / "go" / "go.mod").read_text(encoding="utf-8"),
         re.MULTILINE,
     )
-)
+}
 
 
 class Suite(msgspec.Struct, frozen=True):

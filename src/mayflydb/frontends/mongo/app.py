@@ -28,7 +28,7 @@ from mayflydb.frontends.mongo.protocol.time_limits import run_within
 from mayflydb.frontends.mongo.services import CommandEntry, Services
 from mayflydb.frontends.mongo.sessions.registry import parse_session_id
 from mayflydb.frontends.mongo.sessions.work import perform_in_transaction, read_snapshot, write_concern_error
-from mayflydb.frontends.mongo.state import ConnectionState
+from mayflydb.frontends.mongo.state import ConnectionState, application_of
 from mayflydb.model.errors import MayflyError, OutcomeUnknown, Overloaded, drop_frames
 from mayflydb.model.instant import Instant
 from mayflydb.query.mongo import raw
@@ -57,6 +57,8 @@ _RAW_ARRAY = re.compile(b"\x04(?:documents|updates|deletes|ops|nsInfo)\0")
 
 HELLO_NAMES = frozenset({"hello", "isMaster", "ismaster"})
 QUERY_WRAPPERS = frozenset({"$query", "query"})
+
+HELLOS: Final = ("hello", "isMaster", "ismaster")
 
 READ_RIGHTS = frozenset({"open", "read"})
 """Rights of commands that change nothing, and so never answer with a write concern error."""
@@ -263,10 +265,11 @@ class MongoApp:
         return command.handler(services, call)
 
     async def _handle_with_fail_points(self, call: Call, command: CommandEntry) -> Document | bytes:
+        # The first hello of a connection names the application of that connection.
+        named = call.body.get("client") if call.name in HELLOS else None
+        application = application_of(named) if type(named) is dict else call.connection.application
         try:
-            added = await self.services.failpoints.trigger(
-                call.database, call.name, call.body, call.connection.application
-            )
+            added = await self.services.failpoints.trigger(call.database, call.name, call.body, application)
         except ConnectionDropped:
             raise Hangup from None
         answer = await self._handle(call, command)
