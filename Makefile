@@ -14,7 +14,7 @@ help:
 	@echo 'make bench [ARGS="protocol purge"]    measure speed into docs/performance.md, beside other servers'
 	@echo 'make bench ARGS=lifecycle [BASE=commit]   the features of docs/before-and-after.md'
 	@echo 'make reliability [ARGS=faults]       play faults and hostile requests into docs/reliability.md'
-	@echo 'make compatibility [ARGS=word]       run clients'"'"' own tests against Mayfly; ARGS=cosmos, mongo, ydb, functional, clients ...'
+	@echo 'make compatibility [ARGS=word]       run clients'"'"' own tests against Mayfly; ARGS=cosmos, mongo, unified, ydb, functional ...'
 	@echo 'make soak  [HOURS=8] [SEED=n]        the tests that run for hours'
 	@echo 'make dist                            wheel and sdist, with the portal'"'"'s editor'
 	@echo 'make lock                            resolve requirements*.lock anew'

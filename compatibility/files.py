@@ -1,26 +1,21 @@
-"""A file of a suite in a pytest of its own, so that one that hangs costs no other."""
+"""A file of a suite in a process of its own, so that one that hangs costs no other."""
 
 from __future__ import annotations
 
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import msgspec
+from runners import FILE_LIMIT
 from suites import Environment, Suite
 
-# Seconds. A test that takes longer fails; a file that does is interrupted, and reports what it has.
-TEST_LIMIT = 90
-FILE_LIMIT = 900
 LAST_WORDS = 30
-# Exit codes of pytest: all passed, some failed, none there.
-_IN_ORDER = (0, 1, 5)
 
 
 class Ran(msgspec.Struct, frozen=True):
-    """A JUnit report, which may be missing, and whether pytest ended in order, after all tests of the file."""
+    """The runner's report, which may be missing, and whether it ended in order, after all tests of the file."""
 
     report: Path
     whole: bool
@@ -37,12 +32,12 @@ class Bench(msgspec.Struct, frozen=True):
 
 def run(bench: Bench, name: str, server: Environment) -> Ran:
     """Run the tests of one file, FILE_LIMIT seconds at most. `server`: what it has to know of the server."""
-    stem = name.removesuffix(".py").replace("/", ".")
-    report = bench.reports / f"{stem}.xml"
+    runner = bench.suite.runner
+    report = bench.reports / f"{stem(name)}.report"
     report.unlink(missing_ok=True)
-    with (bench.reports / f"{stem}.log").open("wb") as log:
+    with (bench.reports / f"{stem(name)}.log").open("wb") as log:
         process = subprocess.Popen(
-            _command(bench.suite, name, report),
+            runner.command(bench.suite, bench.tests, name, report),
             cwd=bench.tests,
             env=_environment(bench, server),
             stdout=log,
@@ -50,16 +45,12 @@ def run(bench: Bench, name: str, server: Environment) -> Ran:
             start_new_session=True,
         )
         _wait(process)
-    return Ran(report, process.returncode in _IN_ORDER)
+    return Ran(report, process.returncode in runner.in_order)
 
 
-def _command(suite: Suite, name: str, report: Path) -> list[str]:
-    plugins = [part for plugin in ("pytest_timeout", *suite.plugins) for part in ("-p", plugin)]
-    return [
-        *(sys.executable, "-m", "pytest", name, "-c", str(suite.settings), "--rootdir", "."),
-        *(*plugins, "-p", "no:cacheprovider"),
-        *("--timeout", str(TEST_LIMIT), "--tb", "native", "--junit-xml", str(report)),
-    ]
+def stem(name: str) -> str:
+    """The name of a file as one of reports and logs."""
+    return Path(name).with_suffix("").as_posix().replace("/", ".")
 
 
 def _environment(bench: Bench, server: Environment) -> dict[str, str]:
@@ -76,7 +67,7 @@ def _environment(bench: Bench, server: Environment) -> dict[str, str]:
 
 
 def _wait(process: subprocess.Popen[bytes]) -> None:
-    """Interrupted, pytest still writes its report."""
+    """Interrupted, a runner still writes its report."""
     for end, patience in ((signal.SIGINT, FILE_LIMIT), (signal.SIGKILL, LAST_WORDS)):
         try:
             process.wait(patience)

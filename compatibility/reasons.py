@@ -55,6 +55,16 @@ NEEDS = [
         said="KeyError: 'DB_USER'|localhost:27017",
     ),
     Reason(
+        "coordination nodes, which are no tables, and limits of rates in them",
+        id="^(coordination|ratelimiter)_test",
+        said=r"CoordinationService\.\w+ is not supported",
+    ),
+    Reason(
+        "data that lies outside of the database",
+        id="TestDescribeExternal",
+        said="CREATE EXTERNAL DATA SOURCE is not supported",
+    ),
+    Reason(
         "pyarrow, which is not installed with Mayfly",
         id="arrow",
         said="Arrow format are not supported without pyarrow",
@@ -63,6 +73,10 @@ NEEDS = [
 
 # The first that fits.
 REASONS = [
+    Reason(
+        "Topics, which are not served yet",
+        said=r"TopicService\.\w+ is not supported",
+    ),
     Reason(
         "Fails and passes by turns: it counts what background threads do",
         id="TestHealthCheck::test_health_check_success",

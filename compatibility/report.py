@@ -15,8 +15,8 @@ HEAD = """# The clients' own tests
 
 Clients come with the tests that their authors run. `make compatibility` fetches them and runs each of their files against a
 Mayfly of its own, in memory and on the real clock. This page is written by that run; `make compatibility ARGS=ydb`, or
-`cosmos`, `mongo`, `sqlalchemy`, runs one suite and writes its section. What fails is listed by name, under its reason;
-*broken as published* are tests that fail in their own code before they ask any server, and are listed as well.
+`cosmos`, `mongo`, `unified`, `sqlalchemy`, `ydb-go`, runs one suite and writes its section. What fails is listed by name, under
+its reason; *broken as published* are tests that fail in their own code before they ask any server, and are listed as well.
 `make compatibility ARGS=functional` runs tests of MongoDB's server that belong to no client.
 
 Clients in Go, Java and Rust are driven by Mayfly's own checks, below `tests/clients`; `make compatibility ARGS=clients` runs

@@ -1,6 +1,6 @@
 """Run clients' own test suites against Mayfly, and write docs/compatibility.md.
 
-    python compatibility/run.py [cosmos|mongo|ydb|sqlalchemy] [WORD...]
+    python compatibility/run.py [cosmos|mongo|unified|ydb|sqlalchemy|ydb-go] [WORD...]
     python compatibility/run.py functional [WORD...]
     python compatibility/run.py clients
 
@@ -39,11 +39,11 @@ def measure(suite: Suite, place: Path, wanted: list[str]) -> list[outcomes.File]
 
     def one(name: str) -> outcomes.File:
         began = monotonic()
-        log = bench.reports / f"{name.removesuffix('.py').replace('/', '.')}.server.log"
+        log = bench.reports / f"{files.stem(name)}.server.log"
         try:
             with suite.serving(log) as server:
                 ran = files.run(bench, name, server)
-            file = sifted(outcomes.read(name, ran.report, ran.whole, suite.needs))
+            file = sifted(suite.runner.read(name, ran.report, ran.whole, suite.needs))
         except RuntimeError as error:
             print(f"{name}: {error}; see {log}", file=sys.stderr)
             file = outcomes.File(name, [], whole=False)

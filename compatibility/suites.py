@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import socket
+import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from importlib import metadata
@@ -12,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
+from runners import GO, PYTEST, Runner, go_tests
 from server import MAYFLY, mayfly
 from suite.applicability import NOT_APPLICABLE
 
@@ -21,14 +24,24 @@ HERE = Path(__file__).parent
 
 Environment = Mapping[str, str]
 
+# The versions that Mayfly's own checks in Go are pinned to, by the last name of a module that is no version.
+GO_MODULES = {
+    re.sub(r"/v\d+$", "", module).rpartition("/")[2]: version
+    for module, version in re.findall(
+        r"^\s(\S+/\S+) v(\S+)",
+        (HERE.parent / "tests" / "clients" / "go" / "go.mod").read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
+}
+
 
 class Suite(msgspec.Struct, frozen=True):
     """One client's tests. `word` chooses it on the command line; `package` is what publishes it; `title` heads its section.
 
-    `root`: where pytest is started, below the unpacked distribution. `names` lists the files with tests below a root. `plugins`
-    of pytest, `settings` its ini file, `path` what is importable besides; `serving` starts a server for one file, logging to a
-    path, and gives what the file's environment has to say of it; `needs` tells from the message of a skip what the test needs
-    that is not here, None for the suite's own skips.
+    `root`: where the runner is started, below the unpacked distribution. `names` lists the files with tests below a root.
+    `serving` starts a server for one file, logging to a path, and gives what the file's environment has to say of it; `needs`
+    tells from the message of a skip what the test needs that is not here, None for the suite's own skips. `plugins` of pytest,
+    `settings` its ini file, `path` what is importable besides.
     """
 
     word: str
@@ -39,13 +52,14 @@ class Suite(msgspec.Struct, frozen=True):
     names: Callable[[Path], list[str]]
     serving: Callable[[Path], Any]
     needs: Callable[[str], str | None]
-    settings: Path
+    settings: Path | None = None
     plugins: tuple[str, ...] = ()
     path: tuple[Path, ...] = ()
+    runner: Runner = PYTEST
 
     @property
     def version(self) -> str:
-        return metadata.version(self.package)
+        return GO_MODULES.get(self.package) or metadata.version(self.package)
 
     def tests(self, place: Path) -> Path:
         """Where its tests lie, unpacked in `place`."""
@@ -98,26 +112,25 @@ COSMOS = Suite(
 
 # --- pymongo ---------------------------------------------------------------------------------------------------------
 
-MONGO_HEAD = """The source distribution of `pymongo` carries MongoDB's unified specification tests, which every driver runs, with
-the runner for them: what is sent, what comes back, what the collections hold afterwards. They are as published, and find a
+MONGO_HEAD = """The source distribution of `pymongo` carries MongoDB's specification tests, with the runner for those in the
+unified format. These are the tests of the same files that pymongo's authors wrote in Python. They are as published, and find a
 `mongos` with commands for tests. *Not applicable* is what they hold for replica sets, other releases or other set-ups, by
 requirements of their own."""
 
-# Those of its files that run the specifications' tests. The others are tests of the client by itself, or prose.
+UNIFIED_HEAD = """[MongoDB's specifications](https://github.com/mongodb/specifications) have tests in a unified format, which
+every driver runs: what is sent, what comes back, what the collections hold afterwards. The source distribution of `pymongo`
+carries them with a runner, and a file in Python for each specification. They are as published, and find a `mongos` with
+commands for tests. *Not applicable* is what they hold for replica sets, other releases or other set-ups, by requirements of
+their own. Client-side encryption, which is the driver's own and needs services of a cloud, is not run."""
+
+# Those of its files with tests in the unified format, of which client-side encryption and logins by OIDC are left out.
+_MAKES_UNIFIED = "generate_test_classes("
+_LEFT_OUT = ("test/test_encryption.py", "test/test_auth_oidc.py")
+# Those that also have others, which ask a server.
 MONGO_FILES = (
     "change_stream",
-    "collection_management",
-    "command_logging",
-    "command_monitoring",
-    "crud_unified",
-    "gridfs_spec",
     "index_management",
     "read_write_concern_spec",
-    "retryable_reads_unified",
-    "retryable_writes_unified",
-    "run_command",
-    "sessions_unified",
-    "transactions_unified",
     "unified_format",
     "versioned_api_integration",
 )
@@ -126,6 +139,11 @@ REQUIREMENTS = "another topology, release or set-up of the server (the test's `r
 
 def _mongo_names(tests: Path) -> list[str]:
     return [name for name in (f"test/test_{each}.py" for each in MONGO_FILES) if (tests / name).exists()]
+
+
+def _unified_names(tests: Path) -> list[str]:
+    made = [path for path in (tests / "test").glob("test_*.py") if _MAKES_UNIFIED in path.read_text(encoding="utf-8")]
+    return [name for name in sorted(path.relative_to(tests).as_posix() for path in made) if name not in _LEFT_OUT]
 
 
 @contextmanager
@@ -157,7 +175,23 @@ MONGO = Suite(
     names=_mongo_names,
     serving=_mongo_serving,
     needs=_mongo_needs,
-    settings=HERE / "mongo.ini",
+    settings=HERE / "mongo" / "pytest.ini",
+    plugins=("prose_alone",),
+    path=(HERE / "mongo",),
+)
+
+UNIFIED = Suite(
+    word="unified",
+    package="pymongo",
+    title="MongoDB: the unified specifications",
+    head=UNIFIED_HEAD,
+    root="",
+    names=_unified_names,
+    serving=_mongo_serving,
+    needs=_mongo_needs,
+    settings=HERE / "mongo" / "pytest.ini",
+    plugins=("unified_alone",),
+    path=(HERE / "mongo",),
 )
 
 # --- ydb -------------------------------------------------------------------------------------------------------------
@@ -231,4 +265,48 @@ SQLALCHEMY = Suite(
     path=(HERE / "ydb",),
 )
 
-ALL = (COSMOS, MONGO, YDB, SQLALCHEMY)
+# --- ydb-go-sdk ------------------------------------------------------------------------------------------------------
+
+GO_HEAD = """The module `github.com/ydb-platform/ydb-go-sdk/v3` carries its authors' integration tests, which ask a running YDB.
+They are as published, in the version that Mayfly's own checks in Go use, and are told that the server is YDB 25.3. A test with
+subtests counts as its subtests."""
+
+# The suite skips what is newer than the server.
+GO_YDB_VERSION = "25.3"
+
+
+def _go_names(tests: Path) -> list[str]:
+    return sorted(path.name for path in tests.glob("*_test.go") if go_tests(path))
+
+
+@contextmanager
+def _go_serving(log: Path) -> Iterator[Environment]:
+    password, certificate = log.with_suffix(".password"), log.with_suffix(".pem")
+    password.write_text(YDB_PASSWORD, encoding="utf-8")
+    ports = ("--mongo-port", "-1", "--ydb-port", "0", "--ydb-tls-port", "0")
+    with mayfly(log, *ports, "--ydb-password-file", str(password), "--no-ydb-auth") as announced:
+        export = [str(MAYFLY), "--url", announced["admin"], "cert", "export", str(certificate)]
+        subprocess.run(export, check=True, stdout=subprocess.DEVNULL)
+        ydb = announced["ydb"]
+        yield {
+            "YDB_CONNECTION_STRING": ydb["endpoint"].replace("127.0.0.1", "localhost") + ydb["database"],
+            "YDB_CONNECTION_STRING_SECURE": ydb["tls_endpoint"].replace("127.0.0.1", "localhost") + ydb["database"],
+            "YDB_SSL_ROOT_CERTIFICATES_FILE": str(certificate),
+            "YDB_VERSION": GO_YDB_VERSION,
+            "HIDE_APPLICATION_OUTPUT": "1",
+        }
+
+
+YDB_GO = Suite(
+    word="ydb-go",
+    package="ydb-go-sdk",
+    title="YDB: `ydb-go-sdk`",
+    head=GO_HEAD,
+    root="tests/integration",
+    names=_go_names,
+    serving=_go_serving,
+    needs=_needs,
+    runner=GO,
+)
+
+ALL = (COSMOS, MONGO, UNIFIED, YDB, SQLALCHEMY, YDB_GO)

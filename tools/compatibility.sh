@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# tools/compatibility.sh [cosmos|mongo|ydb|sqlalchemy] [WORD...]: run the clients' own test suites against Mayfly, all or one of them, and
-# write docs/compatibility.md; with other words, run only the files whose names hold one of them, and write nothing. With `clients`,
-# run the checks of clients in other languages, and write their sections. With `functional [WORD...]`, run tests of MongoDB's server:
-# SAMPLE=n or `all`, SEED=n, WORKERS=n; FUNCTIONAL_TESTS names a copy of their repository, where GitHub is not reached. With `yql`,
-# run the examples of YQL's documentation that state their results; YQL_DOCUMENTATION names a copy of YDB's repository.
+# tools/compatibility.sh [cosmos|mongo|unified|ydb|sqlalchemy|ydb-go] [WORD...]: run the clients' own test suites against Mayfly, all
+# or one of them, and write docs/compatibility.md; with other words, run only the files whose names hold one of them, and write
+# nothing. With `clients`, run the checks of clients in other languages, and write their sections. With `functional [WORD...]`, run
+# tests of MongoDB's server: SAMPLE=n or `all`, SEED=n, WORKERS=n; FUNCTIONAL_TESTS names a copy of their repository, where GitHub is
+# not reached. With `yql`, run the examples of YQL's documentation that state their results; YQL_DOCUMENTATION names a copy of YDB's
+# repository.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -76,5 +77,23 @@ fetch azure-cosmos tests
 fetch pymongo test
 fetch ydb tests
 fetch ydb-sqlalchemy tests setup.cfg
+
+# build_go MODULE FOLDER: build the tests that lie in a folder of a module, in a copy of it, as the module pins what they need. The
+# version is that of Mayfly's own checks, whose go.sum has the hash.
+build_go() {
+    local found suite
+    command -v go >/dev/null || { echo "NOT RUN: tests of $1 (go is not installed)" >&2; return 0; }
+    found=$(cd tests/clients/go && go mod download -json "$1")
+    suite=$(.venv/bin/python -c 'import json, re, sys; module = json.loads(sys.argv[1])
+print(re.sub(r"/v\d+$", "", module["Path"]).rpartition("/")[2].replace("-", "_") + "-" + module["Version"][1:])' "$found")
+    if [[ ! -x $place/$suite/$2/suite.test ]]; then
+        mkdir -p "$place/$suite"
+        cp -R "$(.venv/bin/python -c 'import json, sys; print(json.loads(sys.argv[1])["Dir"])' "$found")/." "$place/$suite"
+        chmod -R u+w "$place/$suite"
+        (cd "$place/$suite" && go test -c -tags integration -o "$2/suite.test" "./$2")
+    fi
+}
+
+case " $* " in *" ydb-go "* | "  ") build_go github.com/ydb-platform/ydb-go-sdk/v3 tests/integration ;; esac
 
 COMPATIBILITY_PLACE=$PWD/$place exec .venv/bin/python compatibility/run.py "$@"

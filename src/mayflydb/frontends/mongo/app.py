@@ -20,7 +20,7 @@ from mayflydb.frontends.mongo.as_of import services_as_of
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.charges import PRICED, settle
 from mayflydb.frontends.mongo.commands.table import HANDLERS
-from mayflydb.frontends.mongo.concerns import check_api_version, check_concerns, parse_time_limit
+from mayflydb.frontends.mongo.concerns import check_api_version, check_concerns, parse_time_limit, reads_snapshot
 from mayflydb.frontends.mongo.errors import code_of, error_document, error_reply
 from mayflydb.frontends.mongo.failpoints import ConnectionDropped, add_fields
 from mayflydb.frontends.mongo.gossip import Gossip
@@ -29,8 +29,8 @@ from mayflydb.frontends.mongo.protocol.messages import OP_QUERY, Message
 from mayflydb.frontends.mongo.protocol.time_limits import run_within
 from mayflydb.frontends.mongo.services import CommandEntry, Services
 from mayflydb.frontends.mongo.sessions.registry import parse_session_id
-from mayflydb.frontends.mongo.sessions.work import perform_in_transaction, write_concern_error
-from mayflydb.frontends.mongo.state import ConnectionState
+from mayflydb.frontends.mongo.sessions.work import perform_in_transaction, read_snapshot, write_concern_error
+from mayflydb.frontends.mongo.state import ConnectionState, application_of
 from mayflydb.model.errors import MayflyError, OutcomeUnknown, Overloaded, drop_frames
 from mayflydb.model.instant import Instant
 from mayflydb.query.mongo import raw
@@ -224,6 +224,8 @@ class MongoApp:
             await services.close_ended_sessions(call.now, call.connection.id)
         if len(services.transactions):
             await services.transactions.end_overdue_each_second()
+        if len(services.snapshot_reads):
+            services.snapshot_reads.end_overdue()
         if command.admin_only and call.database != "admin":
             raise MqlError(13, f"{call.name} may only be run against the admin database.")
         limit = 0 if "maxTimeMS" not in call.body else parse_time_limit(call)
@@ -270,13 +272,16 @@ class MongoApp:
         services = self.services if "comment" not in call.body else services_as_of(self.services, call)
         if "autocommit" in call.body or "startTransaction" in call.body:
             return perform_in_transaction(services, call, command.handler)
+        if "readConcern" in call.body and reads_snapshot(call):
+            return read_snapshot(services, call, command.handler)
         return command.handler(services, call)
 
     async def _handle_with_fail_points(self, call: Call, command: CommandEntry) -> Document | bytes:
+        # The first hello of a connection names the application of that connection.
+        named = call.body.get("client") if call.name in HELLO_NAMES else None
+        application = application_of(named) if type(named) is dict else call.connection.application
         try:
-            added = await self.services.failpoints.trigger(
-                call.database, call.name, call.body, call.connection.application
-            )
+            added = await self.services.failpoints.trigger(call.database, call.name, call.body, application)
         except ConnectionDropped:
             raise Hangup from None
         answer = await self._handle(call, command)

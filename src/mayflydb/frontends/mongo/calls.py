@@ -10,6 +10,7 @@ import msgspec
 from mayflydb.evaluation.statement import CHEAP_BYTES
 from mayflydb.frontends.mongo.evaluation import Evaluation
 from mayflydb.frontends.mongo.sessions.registry import LogicalSession
+from mayflydb.frontends.mongo.sessions.snapshot_reads import KeptSnapshot
 from mayflydb.frontends.mongo.sessions.units import UnitOfWork
 from mayflydb.frontends.mongo.spending import BudgetGrant, SpentUnits
 from mayflydb.frontends.mongo.state import ConnectionState
@@ -65,7 +66,7 @@ class Call(msgspec.Struct, gc=False):
     `size`: bytes of the command. `raw`: the command's document, if it is small. `costly`: compiling what it says may take long
     (`is_costly_message`); None: nothing has looked. `evaluation`: what it computes, once it does. `operation`: its id, once a
     client has seen it. `interruption`: why it is cancelled. `as_of`: the instant that it reads, which is its `now` then;
-    `is_past`: an earlier one.
+    `is_past`: an earlier one. `snapshot`: what it reads outside of a transaction, whose instant is its `now` then.
     """
 
     name: str
@@ -90,6 +91,7 @@ class Call(msgspec.Struct, gc=False):
     costly: bool | None = None
     as_of: Instant | None = None
     is_past: bool = False
+    snapshot: KeptSnapshot | None = None
 
     @property
     def is_cheap(self) -> bool:

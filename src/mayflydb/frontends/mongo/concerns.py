@@ -88,8 +88,9 @@ WRITE_CONCERN_COMMANDS: Final = frozenset({
 })  # fmt: skip
 """Commands that accept a write concern. https://www.mongodb.com/docs/manual/reference/write-concern/"""
 
-READ_CONCERN_COMMANDS: Final = frozenset({"aggregate", "count", "distinct", "explain", "find"})
-"""Commands that accept a read concern. The others accept only `local`, outside of transactions.
+READ_CONCERN_COMMANDS: Final = frozenset({"aggregate", "count", "distinct", "explain", "find", "getMore"})
+"""Commands that accept a read concern. The others accept only `local`, outside of transactions. A cursor keeps the one of the
+command that opened it, whatever getMore says.
 
 https://www.mongodb.com/docs/manual/reference/read-concern/
 """
@@ -191,7 +192,7 @@ READ_FIELDS: Final[Mapping[str, Check]] = {
 def check_concerns(call: Call) -> None:
     """Raise MqlError 14, 9, 2, 40415 and 72 for an invalid or unaccepted writeConcern or readConcern.
 
-    All levels read the last commit. Raise 246 for a snapshot outside of a transaction, and for one at a cluster time.
+    All levels read the last commit, except for `snapshot`, which `sessions/snapshot_reads` handles outside of transactions.
     """
     body = call.body
     if body.get("writeConcern") is not None:
@@ -222,15 +223,22 @@ def _check_level(call: Call, concern: Document) -> None:
     if "atClusterTime" in concern:
         if level != "snapshot":
             raise MqlError(72, "readConcern.atClusterTime can only be given with level 'snapshot'")
-        raise MqlError(246, "reads of a snapshot at a cluster time are not supported by Mayfly")
+        if "autocommit" in call.body:
+            raise MqlError(246, "transactions at a cluster time are not supported by Mayfly")
     if "autocommit" in call.body or level in (None, "local"):
         return
     if call.name not in READ_CONCERN_COMMANDS:
         raise MqlError(72, f"Command {call.name} does not support readConcern level {level}")
-    if level == "snapshot":
-        if call.name in _SNAPSHOT_READS:
-            raise MqlError(246, "reads of a snapshot outside a transaction are not supported by Mayfly")
+    if level == "snapshot" and call.name not in (*_SNAPSHOT_READS, "getMore"):
         raise MqlError(72, f"{call.name} does not support read concern level snapshot")
+
+
+def reads_snapshot(call: Call) -> bool:
+    """Return True for a checked command that begins to read a snapshot outside of a transaction."""
+    concern: Any = call.body.get("readConcern")
+    if type(concern) is not dict or "autocommit" in call.body:
+        return False
+    return concern.get("level") == "snapshot" and call.name in _SNAPSHOT_READS
 
 
 def is_linearizable(call: Call) -> bool:

@@ -50,6 +50,8 @@ async def find_quickly(services: Services, call: Call) -> bytes | None:
     body, name = call.body, call.body.get("find")
     if not body.keys() <= ARGUMENTS or type(name) is not str or call.size > CHEAP_BYTES:
         return None
+    if call.snapshot is not None:
+        return None
     collection = services.collections.find_cached(call.database, name)
     if collection is None or collection.view_on is not None or services.engine.budgets is not None:
         return None

@@ -30,6 +30,7 @@ from mayflydb.frontends.mongo.operations import Operations
 from mayflydb.frontends.mongo.options import Options
 from mayflydb.frontends.mongo.sessions.registry import Sessions
 from mayflydb.frontends.mongo.sessions.session_documents import SessionDocuments
+from mayflydb.frontends.mongo.sessions.snapshot_reads import SnapshotReads
 from mayflydb.frontends.mongo.sessions.transactions import Transactions
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import Instant
@@ -92,6 +93,7 @@ class Services:
             ),
         )
         self.transactions = Transactions(engine, self.collections, self.cursors, monotonic)
+        self.snapshot_reads = SnapshotReads(engine, monotonic)
         self.session_documents = SessionDocuments(engine, self.collections, monotonic)
         self.ids = ObjectIdGenerator(chance.randbytes(5), chance.getrandbits(24))
         self.failpoints = FailPoints(chance)
@@ -139,6 +141,9 @@ class Services:
 
     def read_time_of(self, call: Call) -> ReadTime:
         """The instant and the evaluation of a command's reads."""
+        if call.snapshot is not None:
+            # Later batches are of the snapshot's instant as well.
+            return ReadTime(call.now, self.evaluation_of(call), call.now, True)
         return ReadTime(call.now, self.evaluation_of(call), call.as_of, call.is_past)
 
     def new_uuid(self) -> UUID:

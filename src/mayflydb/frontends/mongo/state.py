@@ -63,6 +63,11 @@ class ConnectionState(msgspec.Struct, eq=False):
     @property
     def application(self) -> str:
         """The name of the application in the client's metadata; empty without one."""
-        named = (self.client or {}).get("application")
-        name = named.get("name") if isinstance(named, dict) else None
-        return name if isinstance(name, str) else ""
+        return application_of(self.client or {})
+
+
+def application_of(client: Document) -> str:
+    """The name of the application in a client's metadata; empty without one."""
+    named = client.get("application")
+    name = named.get("name") if isinstance(named, dict) else None
+    return name if isinstance(name, str) else ""

@@ -60,7 +60,7 @@ def batch(answer: Document) -> list[Document]:
         # read concerns
         ({"find": "c", "filter": {"_id": 1}, "readConcern": {"level": "majority"}}, [{"_id": 1, "x": 11}]),
         ({"find": "c", "readConcern": {"level": "nix"}}, 2),
-        ({"find": "c", "readConcern": {"level": "snapshot"}}, 246),
+        ({"count": "c", "readConcern": {"level": "snapshot"}}, 72),
         ({"listCollections": 1, "readConcern": {"level": "snapshot"}}, 72),
         (
             {"aggregate": "c", "pipeline": [{"$out": "o"}], "cursor": {}, "readConcern": {"level": "linearizable"}},

@@ -280,6 +280,15 @@ def test_fail_points_close_block_and_match_names(mongo_client: Client, mongo_ser
     assert rehearse(mongo_client, "off") == 1
 
 
+def test_a_fail_point_meets_the_first_hello_of_an_application(mongo_client: Client, wire: Wire) -> None:
+    rehearse(mongo_client, "alwaysOn", failCommands=["hello"], errorCode=91, appName="other")
+    wire.send({"hello": 1, "client": {"application": {"name": "other"}}, "$db": "admin"})
+    reply = wire.receive()
+    assert reply is not None
+    assert reply["code"] == 91
+    assert rehearse(mongo_client, "off") == 1
+
+
 @pytest.mark.parametrize(
     ("mode", "data", "code"),
     [

@@ -79,6 +79,7 @@ async def aggregate(services: Services, call: Call) -> Document | bytes:
     env = await build_env(services, call, collection, body)
     source = CollectionSource(services, call, work, env, read_time)
     _check_as_of(call, stages)
+    _check_snapshot(call, stages)
     if work.in_transaction:
         _check_in_transaction(stages[0] if stages else {}, NON_DOCUMENT_STAGES)
     if is_change_stream(stages):
@@ -138,6 +139,16 @@ def _check_as_of(call: Call, stages: Sequence[Any]) -> None:
         name = _name_stage(stage)
         if name in refused:
             raise MqlError(72, f"{AS_OF} is not supported by Mayfly with the stage {name}")
+
+
+def _check_snapshot(call: Call, stages: Sequence[Any]) -> None:
+    """Raise MqlError 72 for a pipeline over a snapshot that writes, or reads something other than documents."""
+    if call.snapshot is None or not stages:
+        return
+    for stage, refused in ((stages[0], NON_DOCUMENT_STAGES), (stages[-1], WRITING_STAGES)):
+        name = _name_stage(stage)
+        if name in refused:
+            raise MqlError(72, f"Aggregation stage {name} cannot be used with a 'snapshot' read concern")
 
 
 def _check_in_transaction(stage: Any, refused: frozenset[str]) -> None:

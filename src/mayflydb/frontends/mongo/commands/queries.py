@@ -105,7 +105,7 @@ async def find(services: Services, call: Call) -> Document | bytes:
     namespace = f"{call.database}.{collection_name}"
     tailable = check_tailable(body, collection)
     if collection is None:
-        return cursor_reply(namespace, 0, (), True)
+        return cursor_reply(namespace, 0, (), True, _snapshot_fields(call))
     work = await begin_work(services, call)
     if tailable:
         if work.in_transaction:
@@ -239,7 +239,12 @@ async def first_batch_reply(
         except Overloaded:
             await cursor.close()
             raise
-    return cursor_reply(cursor.namespace, id, batch, True, cursor.reply_fields)
+    return cursor_reply(cursor.namespace, id, batch, True, {**cursor.reply_fields, **_snapshot_fields(call)})
+
+
+def _snapshot_fields(call: Call) -> Document:
+    """The cluster time of the snapshot that the command reads, by which others can read it."""
+    return {} if call.snapshot is None else {"atClusterTime": call.snapshot.time}
 
 
 async def get_more(services: Services, call: Call) -> bytes:
@@ -388,7 +393,7 @@ async def distinct(services: Services, call: Call) -> Document:
             await evaluation.compute(cheap, size, found.add, batch)
         values = found.values
     ordered = sort_in_runs([*values.items()], lambda item: item[0])
-    return {"values": [value for _, value in ordered], "ok": 1.0}
+    return {"values": [value for _, value in ordered], **_snapshot_fields(call), "ok": 1.0}
 
 
 class _DistinctValues:

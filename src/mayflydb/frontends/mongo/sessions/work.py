@@ -21,6 +21,7 @@ from mayflydb.frontends.mongo.sessions.arguments import (
     parse_write_number,
 )
 from mayflydb.frontends.mongo.sessions.retries import RetryableWrite
+from mayflydb.frontends.mongo.sessions.snapshot_reads import SnapshotWork
 from mayflydb.frontends.mongo.sessions.transaction_work import TransactionWork
 from mayflydb.frontends.mongo.sessions.transactions import TransactionCommand
 from mayflydb.frontends.mongo.sessions.units import UnitOfWork
@@ -81,6 +82,8 @@ async def begin_work(services: Services, call: Call) -> UnitOfWork:
 async def _choose_work(services: Services, call: Call) -> UnitOfWork:
     if call.transaction is not None:
         return call.transaction
+    if call.snapshot is not None:
+        return SnapshotWork(services.engine, call.snapshot)
     if "txnNumber" not in call.body:
         return ImmediateWork(services, call)
     number = parse_write_number(call, services.options.topology)
@@ -126,6 +129,14 @@ async def perform_in_transaction(services: Services, call: Call, handler: Handle
 
     command = TransactionCommand(session, number, call.now, starts, "readConcern" in call.body, cosmos)
     return await transactions.perform(command, act)
+
+
+async def read_snapshot(services: Services, call: Call, handler: Handler) -> Document | bytes:
+    """Answer a command that reads a snapshot outside of a transaction. Raise MqlError 239 and 246, and those of the command."""
+    concern: Any = call.body["readConcern"]
+    call.snapshot = await services.snapshot_reads.find_or_begin(concern.get("atClusterTime"), call.now)
+    call.now = call.snapshot.snapshot.now
+    return await handler(services, call)
 
 
 def has_cosmos_rules(services: Services, call: Call) -> bool:
