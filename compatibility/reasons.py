@@ -74,10 +74,6 @@ NEEDS = [
 # The first that fits.
 REASONS = [
     Reason(
-        "Topics, which are not served yet",
-        said=r"TopicService\.\w+ is not supported",
-    ),
-    Reason(
         "Fails and passes by turns: it counts what background threads do",
         id="TestHealthCheck::test_health_check_success",
     ),

@@ -199,7 +199,7 @@ UNIFIED = Suite(
 YDB_HEAD = """The source distribution of the vendor's `ydb` for Python carries its authors' tests, of the client by itself and
 against a container. They are as published; the container that they start, kill and start again is a Mayfly
 (`compatibility/ydb`).
-*Not applicable* is what is about topics and coordination nodes, which Mayfly has not."""
+*Not applicable* is what is about coordination nodes, which Mayfly does not have."""
 
 # That of the user root in the vendor's container, where nobody has to log in.
 YDB_PASSWORD = "1234"

@@ -14,10 +14,8 @@ import pytest_asyncio
 NOT_APPLICABLE = "not applicable: "
 
 ELSEWHERE = {
-    "tests/topics/": "topics, which are no tables",
     "tests/coordination/": "coordination nodes, which are no tables",
     "tests/ssl/": "the fixed port of a container, and its folder with certificates",
-    "topic": "topics, which are no tables",
 }
 
 

@@ -6,6 +6,7 @@ https://github.com/mongodb/specifications/blob/master/source/sessions/snapshot-s
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -104,7 +105,7 @@ def test_a_cursor_ends_with_its_snapshot(client: Client, things: Things, host_ti
 
 def test_the_oldest_snapshot_makes_room_for_a_new_one(things: Things) -> None:
     times = [read(things, {})["cursor"]["atClusterTime"] for _ in range(MAX_SNAPSHOTS + 1)]
-    assert [refusal(lambda at=time: read(things, {"atClusterTime": at})) for time in times[:2]] == [239, None]
+    assert [refusal(partial(read, things, {"atClusterTime": time})) for time in times[:2]] == [239, None]
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from mayflydb.query.mongo.faults import MqlError
 T = TypeVar("T")
 
 WINDOW: Final[Span] = 300 * SECOND
-"""How long a snapshot may be read, by the host's time.
+"""The span for which a snapshot may be read, by the host's time.
 
 https://www.mongodb.com/docs/manual/reference/parameters/#mongodb-parameter-param.minSnapshotHistoryWindowInSeconds
 """
