@@ -13,9 +13,9 @@ from pathlib import Path
 from time import monotonic
 
 import msgspec
-from files import TEST_LIMIT
 from outcomes import Outcome, Test
 from refusals import refused
+from runners import TEST_LIMIT
 from server import mayfly
 
 WORD = "functional"
