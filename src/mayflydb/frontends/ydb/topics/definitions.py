@@ -82,7 +82,14 @@ def altered_body(body: TopicBody, request: Any, version: int) -> TopicBody:
 def changes_more_than_consumers(request: Any) -> bool:
     """Return whether an AlterTopicRequest changes anything but consumers."""
     own = {"operation_params", "path", "add_consumers", "drop_consumers", "alter_consumers"}
+    # ydb-go-sdk always sends settings of partitions, and leaves them empty.
+    if _sets_nothing(request.alter_partitioning_settings):
+        own.add("alter_partitioning_settings")
     return any(field.name not in own for field, _ in request.ListFields())
+
+
+def _sets_nothing(message: Any) -> bool:
+    return all(field.message_type is not None and _sets_nothing(value) for field, value in message.ListFields())
 
 
 def _altered_consumers(consumers: tuple[Consumer, ...], request: Any, version: int) -> tuple[Consumer, ...]:
