@@ -17,7 +17,7 @@ class Reason(msgspec.Struct, frozen=True):
 
 
 UNEXPLAINED = "Not explained"
-_REFUSED = re.compile(r"([^\":\[\]()]{1,120}?) (?:is|are) not supported(?: by Mayfly|, full error)")
+_REFUSED = re.compile(r"([^\":\[\]()]{1,120}?) (?:is|are) not supported(?: by Mayfly|, full error|'\})")
 
 # Failures that no server could prevent, the service included: none is asked.
 BROKEN = [
@@ -175,7 +175,7 @@ def why(test: Test) -> str:
         if _fits(reason, test):
             return reason.title
     if named := _REFUSED.search(test.said):
-        return f"Refused by name: {named[1].strip()}"
+        return "Refused by name: " + named[1].strip(" {'")
     return UNEXPLAINED
 
 

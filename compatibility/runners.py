@@ -54,7 +54,8 @@ GO_PROGRAM = "suite.test"
 """The built tests, below the suite's root."""
 
 # An assertion names its error after the place of the test; an error of the SDK names places of its own.
-_GO_ERROR = re.compile(r"Error:\s+(?:Received unexpected error:\s+)?(.+)|\w+_test\.go:\d+: (?=\S)(.+)")
+_GO_ERROR = re.compile(r"Error:\s+(?:Received unexpected error:\s+)?(.+)")
+_GO_LINE = re.compile(r"\w+_test\.go:\d+: (?=\S)(.+)")
 _GO_WHERE = re.compile(r" at `[^`]*`")
 _GO_TEST = re.compile(r"^func (Test\w+)\(\w+ \*testing\.T\)", re.MULTILINE)
 
@@ -110,8 +111,8 @@ def _go_test(file: str, check: Check, needs: Needs, said: dict[str, str]) -> Tes
 
 def _go_error(said: str) -> str:
     """The first line of what a failed assertion says, or of what the test says."""
-    found = _GO_ERROR.search(said)
-    return (found[1] or found[2]).strip() if found else ""
+    found = _GO_ERROR.search(said) or _GO_LINE.search(said)
+    return found[1].strip() if found else ""
 
 
 def _go_skip(said: str) -> str:
