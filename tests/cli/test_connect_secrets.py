@@ -69,7 +69,7 @@ def test_the_program_for_python_connects(run: Run, guarded: Guarded) -> None:
         "\ndriver.wait(10, fail_fast=True)\nprint(driver.scheme_client.list_directory('/local').name)\ndriver.stop()"
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
-    assert ended.stdout == "[] []\n/local\n"
+    assert ended.stdout == "[] ['admin']\n/local\n"
 
 
 def test_the_document_names_the_files(run: Run, guarded: Guarded) -> None:

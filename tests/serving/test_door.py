@@ -155,7 +155,7 @@ def test_with_tls_every_client_connects(guarded: RunningServer) -> None:
     client = CosmosClient(guarded.cosmos.url, guarded.cosmos.key, connection_verify=ca)
     assert list(client.list_databases()) == []
     with guarded.mongo.client() as mongo:
-        assert mongo.list_database_names() == []
+        assert mongo.list_database_names() == ["admin"]
     with guarded.ydb.driver() as driver:
         assert [each.name for each in driver.scheme_client.list_directory("/local").children] == [".sys"]
 
@@ -181,7 +181,7 @@ def test_insecure_is_named(far: Path, caplog: pytest.LogCaptureFixture) -> None:
         assert Http(port_of(server))("GET", "/").status == 200
         assert list(server.cosmos.client().list_databases()) == []
         with server.mongo.client() as client:
-            assert client.list_database_names() == []
+            assert client.list_database_names() == ["admin"]
     assert [each.levelname for each in caplog.records if "--insecure" in each.message] == ["WARNING"]
 
 

@@ -172,7 +172,7 @@ def test_the_first_user_of_mongo_logs_in(closed: Container) -> None:
     port = int(closed.ready["mongo"]["uri"].rpartition(":")[2].partition("/")[0])
     password = MONGO["MONGO_INITDB_ROOT_PASSWORD"]
     with MongoClient[dict[str, Any]]("127.0.0.1", port, username="test", password=password) as client:
-        assert client.list_database_names() == []
+        assert client.list_database_names() == ["admin"]
     with MongoClient[dict[str, Any]]("127.0.0.1", port) as client, pytest.raises(OperationFailure):
         client.list_database_names()
 

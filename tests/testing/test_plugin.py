@@ -583,7 +583,7 @@ def test_an_installed_package_is_not_rewritten(run: pytest.Pytester, tmp_path: P
 @pytest.mark.parametrize("turn", [1, 2])
 def test_mongodb(mayfly: Any, mayfly_mongo: Any, mayfly_env: dict[str, str], turn: int) -> None:
     """Twice the same, from an empty server each time, a year by either way to die."""
-    assert mayfly_mongo.list_database_names() == []
+    assert mayfly_mongo.list_database_names() == ["admin"]
     assert mayfly_env["MONGODB_URI"] == mayfly.mongo.uri
     assert mayfly_env["YDB_CONNECTION_STRING"] == f"{mayfly.ydb.endpoint}?database=/local"
     otps = mayfly_mongo.app.otps
