@@ -76,6 +76,16 @@ def test_the_result_of_a_group(name: str, spec: Any, expected: Any) -> None:
     assert typed(accumulate(name, spec)) == typed(expected)
 
 
+ARRAYS = [{"a": [1, [2]]}, {}, {"a": []}, {"a": [1.0, "x", None]}]
+
+
+def test_arrays_are_joined() -> None:
+    """A missing value adds nothing."""
+    assert typed(accumulate("$concatArrays", "$a", ARRAYS)) == typed([1, [2], 1.0, "x", None])
+    assert typed(accumulate("$setUnion", "$a", ARRAYS)) == typed([1, [2], "x", None])
+    assert typed(accumulate("$setUnion", {"$literal": [1, 1]}, ARRAYS)) == typed([1])
+
+
 EMPTY: list[tuple[str, Any, Any]] = [
     ("$sum", 1, 0),
     ("$avg", 1, None),
@@ -85,6 +95,8 @@ EMPTY: list[tuple[str, Any, Any]] = [
     ("$addToSet", 1, []),
     ("$count", {}, 0),
     ("$mergeObjects", "$o", {}),
+    ("$concatArrays", "$o", []),
+    ("$setUnion", "$o", []),
     ("$top", {"sortBy": {"a": 1}, "output": 1}, None),
     ("$topN", {"n": 1, "sortBy": {"a": 1}, "output": 1}, []),
     ("$firstN", {"n": 1, "input": 1}, []),
@@ -104,6 +116,11 @@ REFUSED = [
     ("$sum", "$$nobody", 17276),
     ("$count", 1, 9),
     ("$mergeObjects", "$name", 40400),
+    ("$concatArrays", "$name", 14),
+    ("$concatArrays", "$score", 14),
+    ("$setUnion", None, 14),
+    ("$setUnion", ["$a"], 40237),
+    ("$concatArrays", [], 40237),
     ("$firstN", {"n": 0, "input": 1}, 5787908),
     ("$firstN", {"n": "x", "input": 1}, 5787902),
     ("$firstN", {"input": 1}, 5787906),

@@ -8,8 +8,8 @@ from typing import Any
 
 from bson import Decimal128
 
-from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
-from mayflydb.query.mongo.values import Document, is_number, is_truthy, type_name
+from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse, type_mismatch
+from mayflydb.query.mongo.values import INT64_MAX, INT64_MIN, Document, is_number, is_truthy, type_name
 
 NUMERIC = ("long", "int", "decimal", "double")
 
@@ -46,6 +46,13 @@ def text(given: Mapping[str, Any], field: str, command: str) -> str:
     return value
 
 
+def hint(given: Mapping[str, Any]) -> Any:
+    """A hint, unchecked; None without one. Raise MqlError 9 for null."""
+    if "hint" in given and given["hint"] is None:
+        raise failed_to_parse("Hint must be a string or an object")
+    return given.get("hint")
+
+
 def _get_value(given: Mapping[str, Any], field: str, command: str) -> Any:
     # A null as the command's own value is a wrong type, not a missing argument.
     if field not in given or (given[field] is None and field != command):
@@ -62,18 +69,28 @@ def array(given: Mapping[str, Any], field: str, command: str) -> list[Any]:
 
 
 def whole_number(given: Mapping[str, Any], field: str, command: str, default: int | None = None) -> int | None:
-    """A whole number of at least 0; fractions are cut as the server does. Raise MqlError 14, 2, and 51024 below 0."""
+    """A whole number of at least 0, rounded as `clamp_number` does. Raise MqlError 14, and 2 below 0."""
     value = given.get(field)
     if value is None:
         return default
     if not is_number(value):
         raise type_mismatch(f"{command}.{field}", type_name(value), *NUMERIC)
-    number = truncate_number(value)
-    if number is None:
-        raise bad_value(f"BSON field '{field}' value must be a whole number, actual value '{value}'")
+    number = clamp_number(value)
     if number < 0:
-        raise MqlError(51024, f"BSON field '{field}' value must be >= 0, actual value '{number}'")
+        raise bad_value(f"BSON field '{field}' value must be >= 0, actual value '{number}'")
     return number
+
+
+def clamp_number(value: Any) -> int:
+    """A number as an int64, as the server rounds it: a decimal half to even, a double towards zero, NaN to 0."""
+    if type(value) is Decimal128:
+        decimal = value.to_decimal()
+        value = decimal.to_integral_value(ROUND_HALF_EVEN) if decimal.is_finite() else float(decimal)
+    if value != value:
+        return 0
+    if value in (float("inf"), float("-inf")):
+        return INT64_MAX if value > 0 else INT64_MIN
+    return max(INT64_MIN, min(int(value), INT64_MAX))
 
 
 def truncate_number(value: Any) -> int | None:
@@ -96,6 +113,16 @@ def flag(given: Mapping[str, Any], field: str, command: str, default: bool = Fal
     if is_number(value):
         return is_truthy(value)
     raise type_mismatch(f"{command}.{field}", type_name(value), "bool", *NUMERIC)
+
+
+def strict_flag(given: Mapping[str, Any], field: str, command: str, default: bool = False) -> bool:
+    """A boolean, for arguments that take no number for one. Raise MqlError 14 for another type."""
+    value = given.get(field)
+    if value is None:
+        return default
+    if type(value) is bool:
+        return value
+    raise type_mismatch(f"{command}.{field}", type_name(value), "bool")
 
 
 def missing_argument(field: str, command: str) -> MqlError:

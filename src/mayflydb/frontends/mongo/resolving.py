@@ -17,6 +17,7 @@ from mayflydb.frontends.mongo.time_series.measurements import refuse_in_transact
 from mayflydb.query.mongo.collation import SIMPLE, Collation
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.expressions import compile_expression, depends_on, frame_of
+from mayflydb.query.mongo.expressions.core import check_variable
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.filter import compile_filter, has_text_search, text_search
 from mayflydb.query.mongo.sort import compile_sort
@@ -42,13 +43,21 @@ async def build_env(services: Services, call: Call, collection: Collection | Non
 
 
 def _evaluate_let(variables: Document, env: Env) -> Document:
-    """Evaluate `let`, whose expressions see no document. Raise MqlError 4890500 for a field, and the errors of expressions."""
+    """Evaluate `let`, whose expressions see no document, but the variables before them.
+
+    Raise MqlError 9 for a name that no variable may have, 4890500 for a field, and the errors of expressions.
+    """
+    for name in variables:
+        check_variable(name)
     for expression in variables.values():
         if depends_on(expression) != frozenset():
             text = "Command let Expression tried to access a field, but this is not allowed because command let expressions"
             raise MqlError(4890500, f"{text} run before the query examines any documents.")
-    frame = frame_of({}, env)
-    return {name: compile_expression(expression, env)(frame) for name, expression in variables.items()}
+    known: Document = {}
+    for name, expression in variables.items():
+        so_far = msgspec.structs.replace(env, variables=known)
+        known = {**known, name: compile_expression(expression, so_far)(frame_of({}, so_far))}
+    return known
 
 
 def compile_selection(
@@ -95,7 +104,7 @@ def find_text_index(collection: Collection | None) -> TextIndex | None:
 
 async def find_collection(services: Services, call: Call) -> Collection | None:
     """Find the collection that a command names. Raise MqlError 166 for a view."""
-    return await find_collection_in(services, call, call.database, arguments.text(call.body, call.name, call.name))
+    return await find_collection_in(services, call, call.database, arguments.collection_name(call.body, call.name))
 
 
 async def find_collection_in(services: Services, call: Call, database: str, name: str) -> Collection | None:
@@ -117,7 +126,7 @@ async def ensure_collection(services: Services, call: Call) -> Collection:
     known = services.collections.find_cached(call.database, name) if type(name) is str else None
     if known is not None and known.view_on is None and not known.capped and known.series is None:
         return known
-    return await ensure_collection_in(services, call, call.database, arguments.text(call.body, call.name, call.name))
+    return await ensure_collection_in(services, call, call.database, arguments.collection_name(call.body, call.name))
 
 
 async def ensure_collection_in(services: Services, call: Call, database: str, name: str) -> Collection:

@@ -32,7 +32,7 @@ from mayflydb.query.mongo.cheapness import is_cheap_update
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, failed_to_parse, type_mismatch
 from mayflydb.query.mongo.update import Update, compile_update
-from mayflydb.query.mongo.values import MISSING, Document, type_name
+from mayflydb.query.mongo.values import MISSING, Document, is_number, type_name
 
 T = TypeVar("T")
 C = TypeVar("C", Collection, Collection | None)
@@ -107,7 +107,7 @@ class WriteStatement(msgspec.Struct, frozen=True):
     def compile_selection(self, collection: Collection | None, env: Env) -> Selection:
         limit = 0 if self.many else 1
         return compile_selection(
-            collection, env, self.query, self.order, self.given.get("hint"), limit=limit, by_identity=True
+            collection, env, self.query, self.order, arguments.hint(self.given), limit=limit, by_identity=True
         )
 
     async def compile(self, function: Callable[[C, Env], T], collection: C, env: Env) -> T:
@@ -199,9 +199,9 @@ class UpdateStatement(WriteStatement, frozen=True):
         await self.compile(self._compile_both, None, await self.build_env(None))
 
     def compile_update(self, env: Env) -> Update:
-        """Compile the update. Raise MqlError 14 for a value that is no update, and the errors of `compile_update`."""
+        """Compile the update. Raise MqlError 9 for a value that is no update, and the errors of `compile_update`."""
         if type(self.updates) not in (dict, list):
-            raise type_mismatch("update.updates.u", type_name(self.updates), "object", "array")
+            raise failed_to_parse("Update argument must be either an object or an array")
         filters = self.given.get("arrayFilters")
         if filters is not None and type(filters) is not list:
             raise type_mismatch("update.updates.arrayFilters", type_name(filters), "array")
@@ -387,11 +387,12 @@ class DeleteStatement(WriteStatement, frozen=True):
         """Parse a statement of the command `delete`. Raise MqlError 40414 and 14, and 9 for a limit other than 0 and 1."""
         name = "delete.deletes"
         query = _parse_query(given, name)
-        limit = arguments.whole_number(given, "limit", name)
+        limit: Any = given.get("limit")
         if limit is None:
             raise arguments.missing_argument("limit", name)
-        if limit > 1:
+        if is_number(limit) and arguments.clamp_number(limit) not in (0, 1):
             raise failed_to_parse(f"The limit field in delete objects must be 0 or 1. Got {limit}")
+        limit = arguments.whole_number(given, "limit", name)
         return cls(services, call, given, query, None, limit == 0)
 
     async def run(self, work: UnitOfWork, collection: Collection, id: int) -> tuple[int, Document | None, bool]:

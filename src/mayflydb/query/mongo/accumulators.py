@@ -127,6 +127,39 @@ class _DistinctState:
             self.found.setdefault(self._key(value), value)
 
 
+def _array_of(name: str, value: Value) -> list[Value]:
+    """Return the elements of an array; a missing value has none. MqlError 14 for another type, null among them."""
+    if value is MISSING:
+        return []
+    if type(value) is not list:
+        raise MqlError(
+            14, f"{name} requires array inputs, but input {format_value(value)} is of type {type_name(value)}"
+        )
+    return value
+
+
+class _ConcatState:
+    """The state of `$concatArrays`: the elements of all arrays, one behind the other."""
+
+    __slots__ = ("values",)
+
+    def __init__(self) -> None:
+        self.values: list[Value] = []
+
+    def add(self, value: Value) -> None:
+        self.values += _array_of("$concatArrays", value)
+
+
+class _UnionState(_DistinctState):
+    """The state of `$setUnion`: one element of the arrays for each comparison key."""
+
+    __slots__ = ()
+
+    def add(self, value: Value) -> None:
+        for each in _array_of("$setUnion", value):
+            super().add(each)
+
+
 class _MergeState:
     """The state of `$mergeObjects`: later documents overwrite the fields of earlier ones."""
 
@@ -150,6 +183,18 @@ def _compile_fold(make: Callable[[Env], _State], result: Callable[..., Value]) -
     def maker(name: str, spec: Value, env: Env, variables: Collection[str]) -> AccumulatorFactory:
         operand = _compile_operand(name, spec, env, variables)
         return lambda key=MISSING: _FoldAccumulator(operand, make(env), result)
+
+    return maker
+
+
+def _compile_array_fold(make: Callable[[Env], _State], result: Callable[..., Value]) -> _Compiler:
+    """Compile as a fold does. A list is no operand here, not even one of a single element."""
+    fold = _compile_fold(make, result)
+
+    def maker(name: str, spec: Value, env: Env, variables: Collection[str]) -> AccumulatorFactory:
+        if type(spec) is list:
+            raise MqlError(40237, f"The {name} accumulator is a unary operator")
+        return fold(name, spec, env, variables)
 
     return maker
 
@@ -295,6 +340,8 @@ _COMPILERS: Final[Mapping[str, _Compiler]] = {
     # Results are copies, because a window function goes on adding to the accumulator.
     "$push": _compile_fold(lambda env: _PushState(), lambda state: list(state.values)),
     "$addToSet": _compile_fold(lambda env: _DistinctState(_key_of(env)), lambda state: list(state.found.values())),
+    "$concatArrays": _compile_array_fold(lambda env: _ConcatState(), lambda state: list(state.values)),
+    "$setUnion": _compile_array_fold(lambda env: _UnionState(_key_of(env)), lambda state: list(state.found.values())),
     "$mergeObjects": _compile_fold(lambda env: _MergeState(), lambda state: dict(state.document)),
     "$stdDevPop": _compile_fold(lambda env: Deviation(), lambda state: state.result(False)),
     "$stdDevSamp": _compile_fold(lambda env: Deviation(), lambda state: state.result(True)),

@@ -231,13 +231,6 @@ def statement_code(client: Client, command: Document) -> int:
     return int(reply.get("writeErrors", [{"code": 0}])[0]["code"])
 
 
-@pytest.mark.parametrize("filters", [5, 1.5, "x", True, {"x": 1}], ids=str)
-def test_array_filters_of_a_bulk_write_are_an_array(client: Client, filters: Any) -> None:
-    operation = {"update": 0, "filter": {}, "updateMods": {"$set": {"x": 1}}, "arrayFilters": filters}
-    reply = client.admin.command("bulkWrite", 1, ops=[operation], nsInfo=[{"ns": "made.c"}])
-    assert reply["cursor"]["firstBatch"][0]["code"] == 14
-
-
 @pytest.mark.parametrize(
     ("cursors", "code"),
     [

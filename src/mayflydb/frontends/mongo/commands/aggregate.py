@@ -21,9 +21,10 @@ from mayflydb.frontends.mongo.services import CommandEntry, Services
 from mayflydb.frontends.mongo.sessions.work import begin_work
 from mayflydb.frontends.mongo.spending import QUERY_PRICE
 from mayflydb.frontends.mongo.streams.open import is_change_stream, open_stream
-from mayflydb.query.mongo.faults import MqlError, failed_to_parse
+from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse, type_mismatch
+from mayflydb.query.mongo.numbers import double_of
 from mayflydb.query.mongo.stages import compile_pipeline
-from mayflydb.query.mongo.values import Document
+from mayflydb.query.mongo.values import Document, is_number, type_name
 
 FIELDS: Final = frozenset(
     {
@@ -62,8 +63,7 @@ async def aggregate(services: Services, call: Call) -> Document | bytes:
     call.check_fields(FIELDS)
     body, name = call.body, call.name
     target = body[name]
-    stages = arguments.array(body, "pipeline", name)
-    options = arguments.document(body, "cursor", name)
+    stages, options = _check_arguments(body, name)
     if wants_explain(body, name):
         return await _explanation(services, call)
     if options is None:
@@ -72,8 +72,8 @@ async def aggregate(services: Services, call: Call) -> Document | bytes:
     if type(target) is str:
         collection = await services.collections.find(call.database, target)
         namespace = f"{call.database}.{target}"
-    elif target != 1:
-        raise failed_to_parse("Invalid command format: the 'aggregate' field must specify a collection name or 1")
+    else:
+        _check_agnostic(target)
     work = await begin_work(services, call)
     read_time = services.read_time_of(call)
     env = await build_env(services, call, collection, body)
@@ -101,9 +101,27 @@ async def aggregate(services: Services, call: Call) -> Document | bytes:
         raise MqlError(72, "$out and $merge cannot be used with a 'linearizable' read concern")
     if collection is not None:
         await reserve(services, call, collection, QUERY_PRICE)
-    items = source.read_as(encode_batches, collection, stages, body.get("hint"))
+    items = source.read_as(encode_batches, collection, stages, arguments.hint(body))
     cursor = Cursor(namespace, items, read_time, lambda: (), 0, call.session_id)
     return await first_batch_reply(services, call, cursor, arguments.whole_number(options or {}, "batchSize", name))
+
+
+def _check_arguments(body: Document, name: str) -> tuple[list[Any], Document | None]:
+    """Return the pipeline and `cursor`. Raise MqlError 14 for wrong types, among them null, and 40414."""
+    for field, kind in (("pipeline", "array"), ("cursor", "object")):
+        if field in body and body[field] is None:
+            raise type_mismatch(f"{name}.{field}", "null", kind)
+    arguments.strict_flag(body, "allowDiskUse", name)
+    arguments.flag(body, "bypassDocumentValidation", name)
+    return arguments.array(body, "pipeline", name), arguments.document(body, "cursor", name)
+
+
+def _check_agnostic(target: Any) -> None:
+    """Raise MqlError 73 for a target that is no number, 2 for a number other than 1."""
+    if not is_number(target):
+        raise MqlError(73, f"collection name has invalid type {type_name(target)}")
+    if double_of(target) != 1:
+        raise bad_value("Invalid command format: the 'aggregate' field must specify a collection name or 1")
 
 
 async def _explanation(services: Services, call: Call) -> Document:

@@ -6,6 +6,7 @@ Rules: https://github.com/mongodb/specifications/blob/master/source/crud/bulk-wr
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from types import NoneType
 from typing import Any, Final
 
 import msgspec
@@ -112,8 +113,8 @@ async def bulk_write(services: Services, call: Call) -> bytes:
     if work.retryable_write is not None and any(each.given.get("multi") for each in operations):
         raise MqlError(72, "Cannot use (or request) retryable writes with multi=true")
     # In a transaction, an error ends the transaction, so nothing runs after it.
-    ordered = arguments.flag(call.body, "ordered", call.name, True) or work.in_transaction
-    results = BulkResults(ordered, arguments.flag(call.body, "errorsOnly", call.name))
+    ordered = arguments.strict_flag(call.body, "ordered", call.name, True) or work.in_transaction
+    results = BulkResults(ordered, arguments.strict_flag(call.body, "errorsOnly", call.name))
     for run in _group_inserts(operations):
         if run[0].kind == "insert":
             await _insert(services, call, work, results, run)
@@ -127,10 +128,7 @@ async def bulk_write(services: Services, call: Call) -> bytes:
 
 
 async def _parse_operations(services: Services, call: Call) -> list[BulkOperation]:
-    ops, namespaces = (
-        raw_statements(call, "ops"),
-        [_parse_namespace(services, call, each) for each in raw_statements(call, "nsInfo")],
-    )
+    ops, namespaces = raw_statements(call, "ops"), [_parse_namespace(services, call, each) for each in _name_info(call)]
     ids = statement_ids(call, len(ops))
     for each in ops:
         call.note_statement(each)
@@ -140,6 +138,14 @@ async def _parse_operations(services: Services, call: Call) -> list[BulkOperatio
             await evaluation.compute(True, len(each), _parse_operation, index, ids[index], each, namespaces)
         )
     return operations
+
+
+def _name_info(call: Call) -> list[bytes]:
+    if call.body.get("nsInfo") is not None:
+        arguments.array(call.body, "nsInfo", call.name)
+    if call.sequences.get("nsInfo") == []:
+        raise bad_value("bulkWrite needs at least one namespace")
+    return raw_statements(call, "nsInfo")
 
 
 def _parse_namespace(services: Services, call: Call, data: bytes) -> tuple[str, str]:
@@ -161,17 +167,38 @@ def _parse_operation(index: int, id: int, data: bytes, namespaces: Sequence[tupl
     kind = next(iter(given), "")
     allowed = FIELDS.get(kind)
     if allowed is None:
-        raise failed_to_parse("Unrecognized bulkWrite operation: it must begin with insert, update or delete")
+        raise MqlError(40415, f"BSON field 'bulkWrite.ops.{kind}' is an unknown field.")
     unknown = next((field for field in given if field not in allowed), None)
     if unknown is not None:
         raise MqlError(40415, f"BSON field 'bulkWrite.ops.{unknown}' is an unknown field.")
-    for field in {"insert": ("document",), "update": ("filter", "updateMods"), "delete": ("filter",)}[kind]:
-        if field not in given:
-            raise arguments.missing_argument(field, "bulkWrite.ops")
+    if given[kind] is None:
+        raise arguments.missing_argument(kind, "bulkWrite.ops")
     where = arguments.whole_number(given, kind, "bulkWrite.ops")
+    _check_types(kind, given)
     if where is None or where >= len(namespaces):
         raise bad_value(f"BulkWrite ops entry {index} has an invalid nsInfo index: {given[kind]}")
     return BulkOperation(index, id, kind, namespaces[where], given, data)
+
+
+def _check_types(kind: str, given: Document) -> None:
+    """Raise MqlError 40414 for what an operation lacks; 14, 9 for wrong types: these are errors of the whole command."""
+    name = "bulkWrite.ops"
+    wanted = "document" if kind == "insert" else "filter"
+    if arguments.document(given, wanted, name) is None:
+        raise arguments.missing_argument(wanted, name)
+    if kind == "update":
+        if "updateMods" not in given:
+            raise arguments.missing_argument("updateMods", name)
+        if type(given["updateMods"]) not in (dict, list):
+            raise failed_to_parse("Update argument must be either an object or an array")
+        if given.get("arrayFilters") is not None:
+            arguments.array(given, "arrayFilters", name)
+    if type(arguments.hint(given)) not in (NoneType, str, dict):
+        raise failed_to_parse("Hint must be a string or an object")
+    for field in ("multi", "upsert"):
+        arguments.strict_flag(given, field, name)
+    for field in ("constants", "collation", "sort"):
+        arguments.document(given, field, name)
 
 
 def _group_inserts(operations: Sequence[BulkOperation]) -> list[list[BulkOperation]]:

@@ -196,7 +196,7 @@ async def create(services: Services, call: Call) -> Document:
 async def drop(services: Services, call: Call) -> Document:
     """Drop a collection. A missing one is no error."""
     call.check_fields(())
-    name = arguments.text(call.body, call.name, call.name)
+    name = arguments.collection_name(call.body, call.name)
     collection = await services.collections.find(call.database, name)
     if collection is None:
         return {"ok": 1.0}

@@ -68,7 +68,7 @@ async def explain(services: Services, call: Call) -> Document:
 async def explain_command(services: Services, call: Call, verbosity: str) -> Document:
     """Return the answer of explain to a command."""
     started = services.monotonic()
-    target = arguments.text(call.body, call.name, call.name)
+    target = arguments.collection_name(call.body, call.name)
     collection = await services.collections.find(call.database, target)
     if collection is not None and collection.view_on is not None:
         raise MqlError(238, f"explain of a command on a view is not supported: {collection.namespace}")
@@ -155,7 +155,7 @@ async def _read_of_find(services: Services, call: Call, collection: Collection |
     projection = arguments.document(body, "projection", name)
 
     def compile_both() -> Selection:
-        selection = compile_selection(collection, env, query, sort, body.get("hint"), skip, limit)
+        selection = compile_selection(collection, env, query, sort, arguments.hint(body), skip, limit)
         if projection:
             compile_projection(projection, env, selection.filter)
         return selection
@@ -170,7 +170,7 @@ async def _read_of_query(services: Services, call: Call, collection: Collection 
     query = arguments.document(body, "query", name) or {}
     skip, limit = arguments.whole_number(body, "skip", name, 0) or 0, abs(int(body.get("limit") or 0))
     env = await build_env(services, call, collection, body)
-    compiling = partial(compile_selection, collection, env, query, None, body.get("hint"), skip, limit)
+    compiling = partial(compile_selection, collection, env, query, None, arguments.hint(body), skip, limit)
     selection = await services.evaluation_of(call).compute(True, call.size, compiling)
     verb: Verb = "count" if name == "count" else "distinct"
     return ExplainedRead(ExplainedCommand(query, verb, None, None, skip, limit), selection)
@@ -209,7 +209,7 @@ async def _read_of_write(
     removes: bool,
 ) -> ExplainedRead:
     env = await build_env(services, call, collection, given)
-    compiling = partial(compile_selection, collection, env, query, sort, given.get("hint"), limit=limit)
+    compiling = partial(compile_selection, collection, env, query, sort, arguments.hint(given), limit=limit)
     selection = await services.evaluation_of(call).compute(True, call.size, compiling)
     return ExplainedRead(ExplainedCommand(query, "delete" if removes else "update", sort), selection)
 
@@ -228,7 +228,7 @@ async def _read_of_aggregate(services: Services, call: Call, collection: Collect
         raise failed_to_parse("explain of a pipeline that reads no documents is not supported")
     head = pipeline.head
     selecting = partial(
-        compile_selection, collection, env, head.query, head.sort, body.get("hint"), head.skip, head.limit or 0
+        compile_selection, collection, env, head.query, head.sort, arguments.hint(body), head.skip, head.limit or 0
     )
     selection = await compute(True, call.size, selecting)
     command = ExplainedCommand(head.query, "find", head.sort, None, head.skip, head.limit or 0)

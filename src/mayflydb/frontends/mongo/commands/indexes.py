@@ -80,7 +80,7 @@ async def create_indexes(services: Services, call: Call) -> Document:
 async def list_indexes(services: Services, call: Call) -> bytes:
     """Return the indexes of a collection."""
     call.check_fields({"cursor", "includeBuildUUIDs", "includeIndexBuildInfo"})
-    name = arguments.text(call.body, call.name, call.name)
+    name = arguments.collection_name(call.body, call.name)
     collection = await services.collections.get(call.database, name)
     if collection.view_on is not None:
         raise MqlError(166, f"Namespace {collection.namespace} is a view, not a collection")
@@ -96,7 +96,7 @@ def _index_document(collection: Collection, spec: IndexSpec) -> Document:
 async def drop_indexes(services: Services, call: Call) -> Document:
     """Drop indexes: by name, by key, by a list of names, or all but that of `_id`."""
     call.check_fields({"index"})
-    collection = await services.collections.get(call.database, arguments.text(call.body, call.name, call.name))
+    collection = await services.collections.get(call.database, arguments.collection_name(call.body, call.name))
     if collection.view_on is not None:
         raise MqlError(166, f"Namespace {collection.namespace} is a view, not a collection")
     if "index" not in call.body:

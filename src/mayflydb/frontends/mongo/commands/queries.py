@@ -43,12 +43,14 @@ from mayflydb.model.errors import Overloaded
 from mayflydb.model.instant import MILLISECOND, Span
 from mayflydb.query.mongo.cheapness import is_cheap_projection
 from mayflydb.query.mongo.env import Env
-from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
+from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse, type_mismatch
 from mayflydb.query.mongo.filter import compile_filter
+from mayflydb.query.mongo.numbers import exact_integer
 from mayflydb.query.mongo.paths import Parts, find_values, split_path
 from mayflydb.query.mongo.projection import Projection, compile_projection
 from mayflydb.query.mongo.stages.base import close_batches
-from mayflydb.query.mongo.values import MISSING, Document, encode, type_name
+from mayflydb.query.mongo.values import INT64_MAX, INT64_MIN, MISSING, Document, encode, is_number, type_name
+from mayflydb.query.sorting import sort_in_runs
 
 FIND_FIELDS: Final = frozenset(
     {
@@ -93,13 +95,13 @@ async def find(services: Services, call: Call) -> Document | bytes:
     for field in ("min", "max", "returnKey", "showRecordId"):
         if body.get(field):
             raise MqlError(238, f"find with '{field}' is not supported")
-    collection_name = arguments.text(body, name, name)
+    collection_name = arguments.collection_name(body, name)
     collection = await services.collections.find(call.database, collection_name)
     if collection is not None and collection.view_on is not None:
         return await _find_in_view(services, call, collection)
     selection, projection, cheap = await _compile_find(services, call, collection)
     size = arguments.whole_number(body, "batchSize", name)
-    single = arguments.flag(body, "singleBatch", name) or _is_negative(body.get("limit"))
+    single = arguments.flag(body, "singleBatch", name)
     namespace = f"{call.database}.{collection_name}"
     tailable = check_tailable(body, collection)
     if collection is None:
@@ -137,11 +139,16 @@ async def _compile_find(
     """Compile the query and the projection of find. Return them, and whether the projection is cheap."""
     body, name = call.body, call.name
     env = await build_env(services, call, collection, body)
+    if "filter" in body and body["filter"] is None:
+        raise type_mismatch("find.filter", "null", "object")
     query, order = arguments.document(body, "filter", name) or {}, arguments.document(body, "sort", name)
-    skip, limit = arguments.whole_number(body, "skip", name, 0) or 0, _parse_limit(body, name)
+    skip, limit = (
+        arguments.whole_number(body, "skip", name, 0) or 0,
+        arguments.whole_number(body, "limit", name, 0) or 0,
+    )
     projecting, hint, by_identity = (
         arguments.document(body, "projection", name),
-        body.get("hint"),
+        arguments.hint(body),
         not body.get("tailable"),
     )
 
@@ -181,18 +188,6 @@ def _build_tail(
 ) -> TailCursor:
     awaits, read_time = bool(call.body.get("awaitData")), services.read_time_of(call)
     return TailCursor(services.engine, collection, selection, projection, call.session_id, awaits, read_time)
-
-
-def _parse_limit(body: Document, name: str) -> int:
-    given: Any = body.get("limit")
-    if _is_negative(given):
-        # A negative limit asks for a single batch of that size.
-        return abs(int(given))
-    return arguments.whole_number(body, "limit", name, 0) or 0
-
-
-def _is_negative(limit: Any) -> bool:
-    return type(limit) in (int, Int64, float) and limit < 0
 
 
 async def _cursor_items(
@@ -360,7 +355,7 @@ async def kill_cursors(services: Services, call: Call) -> Document:
 async def count(services: Services, call: Call) -> Document:
     """Count the documents that match."""
     call.check_fields({"query", "skip", "limit", "hint", "collation", "fields"})
-    collection, selection = await _resolve_query(services, call)
+    collection, selection = await _resolve_query(services, call, _parse_count_limit(call.body))
     total = 0
     if collection is not None:
         work = await begin_work(services, call)
@@ -375,10 +370,12 @@ async def count(services: Services, call: Call) -> Document:
 
 
 async def distinct(services: Services, call: Call) -> Document:
-    """Return the distinct values of a field; an array counts by its elements."""
+    """Return the distinct values of a field, in their order; an array counts by its elements."""
     call.check_fields({"key", "query", "collation", "hint"})
     key = arguments.text(call.body, "key", call.name)
-    collection, selection = await _resolve_query(services, call)
+    if "\0" in key:
+        raise bad_value("The key of distinct cannot contain a null byte")
+    collection, selection = await _resolve_query(services, call, 0)
     values: dict[Any, Any] = {}
     if collection is not None:
         parts = split_path(key)
@@ -390,7 +387,8 @@ async def distinct(services: Services, call: Call) -> Document:
             cheap = selection.env.collation.is_simple and collection.view_on is None
             await evaluation.compute(cheap, size, found.add, batch)
         values = found.values
-    return {"values": list(values.values()), "ok": 1.0}
+    ordered = sort_in_runs([*values.items()], lambda item: item[0])
+    return {"values": [value for _, value in ordered], "ok": 1.0}
 
 
 class _DistinctValues:
@@ -437,16 +435,29 @@ class ViewRow(msgspec.Struct, frozen=True, gc=False):
     document: Document
 
 
-async def _resolve_query(services: Services, call: Call) -> tuple[Collection | None, Selection]:
+def _parse_count_limit(body: Document) -> int:
+    """The most that count counts; 0 for all. Raise MqlError 2 for another type, 9 for a number that is no int64."""
+    if "limit" not in body:
+        return 0
+    limit: Any = body["limit"]
+    if not is_number(limit):
+        raise bad_value(f"Failed to parse limit: it is of type {type_name(limit)}")
+    whole = exact_integer(limit)
+    if whole is None or not INT64_MIN <= whole <= INT64_MAX:
+        raise failed_to_parse(f"Failed to parse limit: {limit} is no 64-bit integer")
+    if whole == INT64_MIN:
+        raise bad_value(f"limit value for count cannot be {whole}")
+    return abs(whole)
+
+
+async def _resolve_query(services: Services, call: Call, limit: int) -> tuple[Collection | None, Selection]:
     body, name = call.body, call.name
-    collection_name = arguments.text(body, name, name)
+    collection_name = arguments.collection_name(body, name)
     collection = await services.collections.find(call.database, collection_name)
     env = await build_env(services, call, collection, body)
     query = arguments.document(body, "query", name) or {}
     skip = arguments.whole_number(body, "skip", name, 0) or 0
-    compiling = partial(
-        compile_selection, collection, env, query, None, body.get("hint"), skip, _parse_limit(body, name)
-    )
+    compiling = partial(compile_selection, collection, env, query, None, arguments.hint(body), skip, limit)
     selection = await services.evaluation_of(call).compute(True, call.size, compiling)
     return collection, selection
 

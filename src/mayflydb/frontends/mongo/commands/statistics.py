@@ -16,7 +16,7 @@ async def coll_stats(services: Services, call: Call) -> Document:
     """Return the sizes of a collection, in units of `scale` bytes. A missing collection counts as empty."""
     call.check_fields({"scale"})
     scale = parse_scale(call.body, call.name)
-    name = arguments.text(call.body, call.name, call.name)
+    name = arguments.collection_name(call.body, call.name)
     collection = await services.collections.find(call.database, name)
     if collection is None:
         empty: Document = {name: Int64(0) for name in ("size", "storageSize", "totalSize", "totalIndexSize")}

@@ -41,7 +41,7 @@ from mayflydb.query.mongo.indexes.keys import KEY_PREFIX_SIZE, covers_path, hash
 from mayflydb.query.mongo.indexes.specs import ID, IndexSpec
 from mayflydb.query.mongo.paths import array_index, split_path
 from mayflydb.query.mongo.text import compile_text
-from mayflydb.query.mongo.values import Document, Value, equal, is_number, order_key, type_name
+from mayflydb.query.mongo.values import Document, Value, equal, format_value, is_number, order_key, type_name
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -142,6 +142,8 @@ def _natural_direction(of: Value) -> int:
     """Return 1 or -1 if a hint or sort is by `$natural`, else 0."""
     if type(of) is not dict or "$natural" not in of:
         return 0
+    if len(of) > 1:
+        raise bad_value(f"$natural cannot be given with other fields: {format_value(of)}")
     direction = of["$natural"]
     if not is_number(direction) or order_key(direction) not in (order_key(1), order_key(-1)):
         raise bad_value("$natural sort cannot be set to a value other than -1 or 1.")

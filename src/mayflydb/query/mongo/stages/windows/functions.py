@@ -35,9 +35,9 @@ class WindowFunction(Protocol):
 
 
 ACCUMULATORS: Final = frozenset({
-    "$addToSet", "$avg", "$bottom", "$bottomN", "$count", "$covariancePop", "$covarianceSamp", "$first", "$firstN",
-    "$last", "$lastN", "$max", "$maxN", "$median", "$min", "$minN", "$percentile", "$push", "$stdDevPop", "$stdDevSamp",
-    "$sum", "$top", "$topN",
+    "$addToSet", "$avg", "$bottom", "$bottomN", "$concatArrays", "$count", "$covariancePop", "$covarianceSamp", "$first",
+    "$firstN", "$last", "$lastN", "$max", "$maxN", "$median", "$min", "$minN", "$percentile", "$push", "$setUnion",
+    "$stdDevPop", "$stdDevSamp", "$sum", "$top", "$topN",
 })  # fmt: skip
 
 _ANY_ORDER: Final = frozenset({"$sum", "$avg", "$min", "$max", "$count", "$minN", "$maxN", "$stdDevPop", "$stdDevSamp"})
