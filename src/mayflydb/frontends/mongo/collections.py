@@ -256,9 +256,10 @@ class Collection:
         if not validator or self.options.get("validationLevel") == "off":
             return None
         env = msgspec.structs.replace(env, collation=self.collation)
-        # A filter with `$$NOW` is compiled for each command, any other once for this object.
+        # A filter with a time is compiled for each command, any other once for this object.
         if self._validator_uses_now is None:
-            self._validator_uses_now = b"$$NOW" in encode(validator)
+            text = encode(validator)
+            self._validator_uses_now = b"$$NOW" in text or b"$$CLUSTER_TIME" in text
         if self._validator_uses_now:
             return compile_filter(validator, env)
         if self._validator is None:

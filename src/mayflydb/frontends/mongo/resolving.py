@@ -13,6 +13,7 @@ from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.documents import to_milliseconds
 from mayflydb.frontends.mongo.reading import Selection, find_exact_id
 from mayflydb.frontends.mongo.services import Services
+from mayflydb.frontends.mongo.streams.options import cluster_time
 from mayflydb.frontends.mongo.time_series.measurements import refuse_in_transaction
 from mayflydb.query.mongo.collation import SIMPLE, Collation
 from mayflydb.query.mongo.env import Env
@@ -32,7 +33,8 @@ async def build_env(services: Services, call: Call, collection: Collection | Non
     chosen = SIMPLE if collection is None else collection.collation
     if collation is not None:
         chosen = Collation.parse(collation)
-    env = Env(to_milliseconds(call.now), {}, chosen, services.chance.random)
+    time = None if services.options.topology == "standalone" else cluster_time(services.engine.committed_at)
+    env = Env(to_milliseconds(call.now), {}, chosen, services.chance.random, cluster_time=time)
     variables = arguments.document(call.body, "let", call.name)
     if not variables:
         return env

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
+from bson import Timestamp
 
 from mayflydb.query.mongo.collation import SIMPLE, Collation
 
@@ -22,6 +23,7 @@ class Env(msgspec.Struct, frozen=True):
     `random`: returns a random number in [0, 1), for `$rand` and `$sampleRate`.
     `score`: returns the text score of a document for the `$text` of a pipeline; it is set only while documents are unchanged
     since they were read.
+    `cluster_time`: for `$$CLUSTER_TIME`; None where the server has none.
     """
 
     now: int
@@ -29,3 +31,4 @@ class Env(msgspec.Struct, frozen=True):
     collation: Collation = SIMPLE
     random: Callable[[], float] = no_random
     score: Callable[[Any], float] | None = None
+    cluster_time: Timestamp | None = None

@@ -263,18 +263,21 @@ def _is_expression_slice(argument: Value) -> bool:
     return type(argument) is list and (len(argument) == 3 or (len(argument) == 2 and not is_number(argument[0])))
 
 
-def _parse_slice(argument: Value) -> ArraySlice:
+def _parse_slice(argument: Value) -> Leaf:
+    """Return the slice of an array; null for a limit that is null."""
     if is_number(argument):
         return ArraySlice(None, _clamp_to_int32(argument))
     if type(argument) is not list:
-        raise MqlError(31273, "$slice only supports numbers and [skip, limit] arrays")
+        raise MqlError(28667, "$slice only supports numbers and [skip, limit] arrays")
     if len(argument) != 2:
-        raise MqlError(31272, "$slice array argument should be of form [skip, limit]")
+        raise MqlError(28667, "$slice array argument should be of form [skip, limit]")
     skip, limit = argument
+    if limit is None:
+        return ComputedField(lambda document: None)
     if not is_number(limit):
-        raise MqlError(31258, f"$slice expects the limit argument to be a number, got {type_name(limit)}")
+        raise MqlError(28724, f"$slice expects the limit argument to be a number, got {type_name(limit)}")
     if _clamp_to_int32(limit) <= 0:
-        raise MqlError(31259, f"$slice limit must be positive, got {_clamp_to_int32(limit)}")
+        raise MqlError(28724, f"$slice limit must be positive, got {_clamp_to_int32(limit)}")
     return ArraySlice(_clamp_to_int32(skip), _clamp_to_int32(limit))
 
 

@@ -16,6 +16,7 @@ from mayflydb.query.mongo.operands import NUMBER_TYPES, parse_natural, types_of_
 from mayflydb.query.mongo.paths import fields_of
 from mayflydb.query.mongo.patterns import compile_pattern
 from mayflydb.query.mongo.values import Document, OrderKey, Value, is_number, order_key, type_class, type_name
+from mayflydb.query.regexes import LimitedPattern
 
 Rule: TypeAlias = Callable[[Value], Document | None]
 """Returns the failure of a value, in the form of `errInfo.details`; None if the value satisfies the rule."""
@@ -100,11 +101,15 @@ _KEYWORDS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
+_COUNTS: Final = frozenset(("maxItems", "maxLength", "maxProperties", "minItems", "minLength", "minProperties"))
+"""Numbers that are not negative; a value of another type fails as one that is negative does."""
+
+
 def _check_type(name: str, operand: Value, expected: tuple[str, ...]) -> None:
     found = "number" if is_number(operand) else type_name(operand)
     if found not in expected:
         wanted = " or ".join(f"{'an' if each[0] in 'ao' else 'a'} {each}" for each in expected)
-        raise MqlError(14, f"$jsonSchema keyword '{name}' must be {wanted}")
+        raise MqlError(9 if name in _COUNTS else 14, f"$jsonSchema keyword '{name}' must be {wanted}")
 
 
 def _failure(name: str, operand: Value, reason: str, value: Value, **more: Value) -> Document:
@@ -141,10 +146,11 @@ def _compile_type(name: str, operand: Value, _: Document) -> Rule:
 def _resolve_types(name: str, alias: Value) -> frozenset[str]:
     if type(alias) is not str:
         raise MqlError(14, f"$jsonSchema keyword '{name}' array elements must be strings")
+    if alias == "integer":
+        code = 9 if name == "bsonType" else 2
+        raise MqlError(code, "$jsonSchema type 'integer' is not currently supported.")
     if name == "bsonType":
         return types_of_alias(alias)
-    if alias == "integer":
-        raise bad_value("$jsonSchema type 'integer' is not currently supported.")
     if alias not in _JSON_TYPES:
         raise bad_value(f"Unknown type name alias: {alias}")
     return _JSON_TYPES[alias]
@@ -211,13 +217,15 @@ def _compile_not(operand: Document, _: Document) -> Rule:
 def _compile_limit(name: str, operand: Value, spec: Document) -> Rule:
     lower = name == "minimum"
     exclusive = spec.get("exclusiveMinimum" if lower else "exclusiveMaximum", False)
-    bound = order_key(operand)
+    bound, nan = order_key(operand), order_key(float("nan"))
 
     def rule(value: Value) -> Document | None:
         if not is_number(value):
             return None
         key = order_key(value)
-        if (key > bound if lower else key < bound) or (key == bound and not exclusive):
+        # NaN is only as large as itself, although it comes first in the order.
+        comparable = nan not in (key, bound)
+        if (comparable and (key > bound if lower else key < bound)) or (key == bound and not exclusive):
             return None
         failure = _failure(name, operand, "comparison failed", value)
         if exclusive:
@@ -396,6 +404,14 @@ def _compile_schemas(name: str, operand: Document) -> dict[str, Schema]:
     return {field: compile_schema(each) for field, each in operand.items()}
 
 
+def _compile_key_pattern(text: str) -> LimitedPattern[str]:
+    """Compile the pattern of names of properties. MqlError 2 for an invalid one."""
+    try:
+        return compile_pattern(text)
+    except MqlError as error:
+        raise bad_value(error.message) from None
+
+
 def _compile_properties(operand: Document, _: Document) -> Rule:
     schemas = _compile_schemas("properties", operand)
 
@@ -415,7 +431,8 @@ def _compile_properties(operand: Document, _: Document) -> Rule:
 
 def _compile_pattern_properties(operand: Document, _: Document) -> Rule:
     schemas = [
-        (text, compile_pattern(text), each) for text, each in _compile_schemas("patternProperties", operand).items()
+        (text, _compile_key_pattern(text), each)
+        for text, each in _compile_schemas("patternProperties", operand).items()
     ]
 
     def failures(fields: Document) -> Iterator[Document]:

@@ -136,6 +136,8 @@ def _resolve_outer_variable(name: str, scope: CompileScope) -> Value:
     if name == "REMOVE":
         return MISSING
     if name == "CLUSTER_TIME":
+        if scope.env.cluster_time is not None:
+            return scope.env.cluster_time
         raise MqlError(51144, "Builtin variable '$$CLUSTER_TIME' is not available")
     raise MqlError(17276, f"Use of undefined variable: {name}")
 

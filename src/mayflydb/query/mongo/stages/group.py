@@ -112,14 +112,30 @@ class Group:
         groups, id_of, env = self._groups, self._id, self.env
         try:
             async for batch in batches:
-                for document in batch:
-                    frame = frame_of(document, env)
-                    groups.add(id_of(frame), frame)
+                try:
+                    for document in batch:
+                        frame = frame_of(document, env)
+                        groups.add(id_of(frame), frame)
+                except MqlError as error:
+                    raise _error_in_group(error) from None
                 groups.check_memory(estimate_size(batch))
             for part in split_batches(groups.documents()):
                 yield part
         finally:
             groups.release()
+
+
+_CODES_IN_GROUP: Final = {
+    ("can't $divide by zero", 2): 4848401,
+    ("can't $mod by zero", 16610): 4848403,
+}
+_CODES_OF_ACCUMULATORS: Final = {5787902: 7548606, 5787908: 7548606, 40400: 5911200}
+
+
+def _error_in_group(error: MqlError) -> MqlError:
+    """The server runs `$group` in another engine than other stages, which has codes of its own."""
+    code = _CODES_IN_GROUP.get((error.message, error.code)) or _CODES_OF_ACCUMULATORS.get(error.code)
+    return error if code is None else MqlError(code, error.message)
 
 
 def estimate_size(batch: list[Document]) -> int:

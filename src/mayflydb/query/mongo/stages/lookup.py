@@ -11,7 +11,7 @@ from bson import Regex
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.expressions import Expression, compile_expression, frame_of
 from mayflydb.query.mongo.expressions.core import check_variable
-from mayflydb.query.mongo.faults import failed_to_parse
+from mayflydb.query.mongo.faults import MqlError, failed_to_parse, type_mismatch
 from mayflydb.query.mongo.paths import field_path, find_values, split_path
 from mayflydb.query.mongo.stages.base import Stage, StageScope, SubPipeline, collect_documents, no_documents, one_batch
 from mayflydb.query.mongo.stages.fields import with_field
@@ -146,44 +146,64 @@ class Lookup(msgspec.Struct):
 
 
 _FIELDS = ("from", "as", "localField", "foreignField", "let", "pipeline")
+_TEXTS = ("as", "localField", "foreignField")
+_DEEPEST = 200
 
 
 def compile_lookup(spec: Value, scope: StageScope) -> Stage:
     """Compile `$lookup`, all forms."""
     if type(spec) is not dict:
         raise failed_to_parse(f"the $lookup stage specification must be an object, but found {type_name(spec)}")
+    given = _parse_arguments(spec)
+    let = {check_variable(name): compile_expression(each, scope.env) for name, each in given.get("let", {}).items()}
+    inner = None
+    if "pipeline" in given:
+        # Compiled once without values, so that an invalid pipeline is refused before any document is read.
+        inner = scope.with_variables(dict.fromkeys(let, MISSING)).sub_pipeline(given["pipeline"], "$lookup")
+    if "from" not in given and not (inner is not None and inner.has_own_source):
+        raise failed_to_parse("must specify 'from' field for a $lookup")
+    local, foreign = given.get("localField", ""), given.get("foreignField", "")
+    for path in (local, foreign):
+        if path and len(field_path(path)) > _DEEPEST:
+            raise MqlError(15, f"FieldPath is too long: {len(field_path(path))} parts, {_DEEPEST} at most")
+    namespace = (scope.source.database, given.get("from", ""))
+    return Lookup(scope, namespace, field_path(given["as"]), local, foreign, let, given.get("pipeline"), inner)
+
+
+def _parse_arguments(spec: Document) -> Document:
+    """Return the arguments that are given: null is none, and so is an empty path."""
     for name, value in spec.items():
         _check_argument(name, value)
-    if "as" not in spec:
-        raise failed_to_parse("must specify 'as' field for a $lookup")
-    if ("localField" in spec) != ("foreignField" in spec):
+    given = {
+        name: value
+        for name, value in spec.items()
+        if value is not None and (value != "" or name not in ("localField", "foreignField"))
+    }
+    if "as" not in given:
+        raise MqlError(40414, "BSON field '$lookup.as' is missing but a required field")
+    if ("localField" in given) != ("foreignField" in given):
         raise failed_to_parse("$lookup requires both or neither of 'localField' and 'foreignField' to be specified")
-    if "pipeline" not in spec:
-        if "localField" not in spec:
+    if "pipeline" not in given:
+        if "localField" not in given:
             raise failed_to_parse(
                 "$lookup requires either 'pipeline' or both 'localField' and 'foreignField' to be specified"
             )
-        if "let" in spec:
+        if "let" in given:
             raise failed_to_parse("$lookup with a 'let' argument must also specify 'pipeline'")
-    let = {check_variable(name): compile_expression(each, scope.env) for name, each in spec.get("let", {}).items()}
-    inner = None
-    if "pipeline" in spec:
-        # Compiled once without values, so that an invalid pipeline is refused before any document is read.
-        inner = scope.with_variables(dict.fromkeys(let, MISSING)).sub_pipeline(spec["pipeline"], "$lookup")
-    if "from" not in spec and not (inner is not None and inner.has_own_source):
-        raise failed_to_parse("must specify 'from' field for a $lookup")
-    local, foreign = spec.get("localField", ""), spec.get("foreignField", "")
-    for path in (local, foreign):
-        if path or "localField" in spec:
-            field_path(path)
-    namespace = (scope.source.database, spec.get("from", ""))
-    return Lookup(scope, namespace, field_path(spec["as"]), local, foreign, let, spec.get("pipeline"), inner)
+    return given
 
 
 def _check_argument(name: str, value: Value) -> None:
+    """Raise MqlError 40415 for an unknown argument; for one of a wrong type 14, and 9 for `from` and `pipeline`."""
     if name not in _FIELDS:
-        raise failed_to_parse(f"unknown argument to $lookup: {name}")
-    wanted, kind = {"pipeline": (list, "an array"), "let": (dict, "an object")}.get(name, (str, "a string"))
-    if type(value) is not wanted:
+        raise MqlError(40415, f"BSON field '$lookup.{name}' is an unknown field.")
+    if value is None and name in (*_TEXTS, "let"):
+        return
+    if name in _TEXTS and type(value) is not str:
+        raise type_mismatch(f"$lookup.{name}", type_name(value), "string")
+    if name == "let" and type(value) is not dict:
+        raise type_mismatch(f"$lookup.{name}", type_name(value), "object")
+    wanted, kind = (list, "an array") if name == "pipeline" else (str, "a string")
+    if name in ("from", "pipeline") and type(value) is not wanted:
         text = format_value({name: value})[2:-2]
         raise failed_to_parse(f"$lookup argument '{text}' must be {kind}, is type {type_name(value)}")
