@@ -153,15 +153,44 @@ def test_bucket_auto_makes_even_buckets(values: list[Any], buckets: Any, expecte
     assert found == expected
 
 
+GRANULAR: list[tuple[list[Any], int, str, Any]] = [
+    ([1, 10, 100, 1000], 3, "R5", [(0.63, 1.6, 1), (1.6, 16.0, 1), (16.0, 1600.0, 2)]),
+    ([1, 10, 100, 1000], 3, "1-2-5", [(0.5, 2.0, 1), (2.0, 20.0, 1), (20.0, 2000.0, 2)]),
+    ([1, 10, 100, 1000], 3, "POWERSOF2", [(0.5, 2, 1), (2, 16, 1), (16, 1024, 2)]),
+    ([3, 4, 5], 1, "POWERSOF2", [(2, 8, 3)]),
+    # The bound of a bucket takes later numbers in that lie below it.
+    ([1, 1.5, 2], 3, "R5", [(0.63, 1.6, 2), (1.6, 2.5, 1)]),
+    # Nothing is larger than 0 by a ratio: the next number, rounded down, ends the bucket.
+    ([0, 0, 5], 2, "R5", [(0, 4.0, 2), (4.0, 6.3, 1)]),
+    ([0, 0], 1, "E24", [(0, 0, 2)]),
+    ([9.1], 1, "E24", [(8.2, 10.0, 1)]),
+    ([9.19], 1, "E192", [(9.09, 9.2, 1)]),
+    ([Decimal128("1.0")], 1, "R80", [(Decimal128("0.975"), Decimal128("1.03"), 1)]),
+]
+
+
+@pytest.mark.parametrize(("values", "buckets", "granularity", "expected"), GRANULAR)
+def test_bucket_auto_rounds_bounds(values: list[Any], buckets: int, granularity: str, expected: Any) -> None:
+    spec = {"groupBy": "$v", "buckets": buckets, "granularity": granularity}
+    found: Any = run_or_code({"c": [{"v": value} for value in values]}, [{"$bucketAuto": spec}])
+    bounds = [(each["_id"]["min"], each["_id"]["max"], each["count"]) for each in found]
+    assert [tuple(map(repr, each)) for each in bounds] == [tuple(map(repr, each)) for each in expected]
+
+
 AUTO_SPECS: list[tuple[Any, Any]] = [
     ({"groupBy": "$n", "buckets": 1, "output": {"s": {"$sum": "$n"}}}, [{"_id": {"min": 1, "max": 5}, "s": 16}]),
+    ({"groupBy": "$n", "buckets": 1, "output": {}}, [{"_id": {"min": 1, "max": 5}, "count": 6}]),
     (1, 40240),
     ({"groupBy": "n", "buckets": 1}, 40239),
     ({"groupBy": "$n", "buckets": 1, "output": 1}, 40244),
     ({"groupBy": "$n", "buckets": 1, "more": 1}, 40245),
     ({"groupBy": "$n"}, 40246),
     ({"groupBy": "$n", "buckets": 1, "granularity": 1}, 40261),
-    ({"groupBy": "$n", "buckets": 1, "granularity": "R5"}, 238),
+    ({"groupBy": "$n", "buckets": 1, "granularity": "R7"}, 40257),
+    ({"groupBy": "$n", "buckets": 1, "granularity": ""}, 40257),
+    ({"groupBy": "$item", "buckets": 1, "granularity": "R5"}, 40258),
+    ({"groupBy": {"$literal": float("nan")}, "buckets": 1, "granularity": "R5"}, 40259),
+    ({"groupBy": {"$literal": -1}, "buckets": 1, "granularity": "R5"}, 40260),
 ]
 
 

@@ -168,7 +168,10 @@ def test_the_end_of_a_collection(coll: Collection[Doc], scope: str, what: str, e
     [
         ({"resumeAfter": {"_data": "82"}}, 260),
         ({"resumeAfter": {"_data": "nothing"}}, 260),
-        ({"resumeAfter": {"x": 1}}, 260),
+        ({"resumeAfter": {"x": 1}}, 40647),
+        ({"resumeAfter": {"_data": 5}}, 40647),
+        (5, 6188500),
+        ([], 6188500),
         ({"resumeAfter": 1}, 14),
         ({"fullDocument": "never"}, 2),
         ({"fullDocumentBeforeChange": "default"}, 2),

@@ -53,7 +53,9 @@ class StreamOptions(msgspec.Struct, frozen=True):
 
 
 def parse_stream_options(spec: Document) -> StreamOptions:
-    """Parse the stage. Raise MqlError 40415, 14, 2, 40674, 50865 and 260."""
+    """Parse the stage. Raise MqlError 6188500, 40415, 14, 2, 40674, 50865, 40647 and 260."""
+    if type(spec) is not dict:
+        raise MqlError(6188500, f"$changeStream must take a nested object but found: {type_name(spec)}")
     for field in spec:
         if field not in _FIELDS:
             raise MqlError(40415, f"BSON field '$changeStream.{field}' is an unknown field.")

@@ -64,10 +64,10 @@ class ResumeToken(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, given: Any) -> ResumeToken:
-        """Decode a token. Raise MqlError 260 for an invalid one."""
+        """Decode a token. Raise MqlError 40647 for one without text, 260 for another invalid one."""
         text = given.get("_data") if isinstance(given, dict) else None
         if not isinstance(text, str):
-            raise invalid_token("Bad resume token: _data of missing or of wrong type")
+            raise MqlError(40647, "Bad resume token: _data of missing or of wrong type")
         try:
             data = bytes.fromhex(text)
             body, check = data[: -_CHECK.size], data[-_CHECK.size :]

@@ -8,9 +8,10 @@ from itertools import pairwise
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.expressions import Constant, Expression, Frame, compile_expression, frame_of
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.numbers import exact_integer
+from mayflydb.query.mongo.numbers import double_of, exact_integer
 from mayflydb.query.mongo.sort import compile_sort
 from mayflydb.query.mongo.stages.base import MemoryMeter, Stage, StageScope, require_document
+from mayflydb.query.mongo.stages.granularity import Granularity, check_number, find_granularity
 from mayflydb.query.mongo.stages.group import (
     AccumulatorFactories,
     Groups,
@@ -27,6 +28,7 @@ from mayflydb.query.mongo.values import (
     Value,
     format_value,
     is_number,
+    order_key,
     type_class,
     type_name,
 )
@@ -155,9 +157,17 @@ def _constant_value(spec: Value, env: Env) -> Value:
 class _BucketAuto:
     """Sorts all documents by the key and divides them into buckets of about equal size. Equal keys share a bucket."""
 
-    __slots__ = ("_count", "_key_expression", "_makers", "_scope")
+    __slots__ = ("_count", "_granularity", "_key_expression", "_makers", "_scope")
 
-    def __init__(self, key_expression: Expression, count: int, makers: AccumulatorFactories, scope: StageScope) -> None:
+    def __init__(
+        self,
+        key_expression: Expression,
+        count: int,
+        makers: AccumulatorFactories,
+        scope: StageScope,
+        granularity: Granularity | None,
+    ) -> None:
+        self._granularity = granularity
         self._key_expression = key_expression
         self._count = count
         self._makers = makers
@@ -175,43 +185,59 @@ class _BucketAuto:
                 frame = frame_of(document, env)
                 value = self._key_expression(frame)
                 value = None if value is MISSING else value
+                if self._granularity is not None:
+                    check_number(value)
                 keyed.append((key_of(value), value, frame))
         keyed = sort_in_runs(keyed, lambda each: each[0])
         if keyed:
-            yield [
-                self._build_bucket(places, keyed[places.stop][1] if places.stop < len(keyed) else None, keyed)
-                for places in self._cut_into_buckets(keyed)
-            ]
+            yield [self._build_bucket(*bucket, keyed) for bucket in self._cut_into_buckets(keyed)]
 
-    def _cut_into_buckets(self, keyed: list[tuple[OrderKey, Value, Frame]]) -> list[range]:
+    def _cut_into_buckets(self, keyed: list[tuple[OrderKey, Value, Frame]]) -> list[tuple[range, Value, Value]]:
+        """Return the places of each bucket, and its bounds."""
         # Rounded to nearest; the last bucket takes what is left.
         size = max(1, int(len(keyed) / self._count + 0.5))
-        buckets: list[range] = []
+        buckets: list[tuple[range, Value, Value]] = []
         start = 0
+        low = keyed[0][1] if self._granularity is None else self._granularity.down(keyed[0][1])
         while start < len(keyed):
             stop = len(keyed) if len(buckets) == self._count - 1 else min(start + size, len(keyed))
             # Equal keys may not be divided, so a bucket may grow and fewer buckets result.
             while stop < len(keyed) and keyed[stop][0] == keyed[stop - 1][0]:
                 stop += 1
-            buckets.append(range(start, stop))
-            start = stop
+            if self._granularity is None:
+                # A bucket ends where the next begins; the last one at its own greatest key.
+                high = keyed[stop][1] if stop < len(keyed) else keyed[-1][1]
+            else:
+                stop, high = self._round_up(stop, keyed, self._granularity)
+            buckets.append((range(start, stop), low, high))
+            start, low = stop, high
         return buckets
 
-    def _build_bucket(self, places: range, upper: Value, keyed: list[tuple[OrderKey, Value, Frame]]) -> Document:
+    def _round_up(
+        self, stop: int, keyed: list[tuple[OrderKey, Value, Frame]], granularity: Granularity
+    ) -> tuple[int, Value]:
+        """Return where a bucket ends that would end at a place, and its rounded bound, below which no later key may lie."""
+        greatest = keyed[stop - 1][1]
+        if not double_of(greatest) and stop < len(keyed):
+            return stop, granularity.down(keyed[stop][1])
+        high = granularity.up(greatest)
+        limit = order_key(high)
+        while stop < len(keyed) and keyed[stop][0] < limit:
+            stop += 1
+        return stop, high
+
+    def _build_bucket(
+        self, places: range, low: Value, high: Value, keyed: list[tuple[OrderKey, Value, Frame]]
+    ) -> Document:
         group = GroupState(None, [make() for make in self._makers.values()])
         for place in places:
             for accumulator in group.accumulators:
                 accumulator.add(keyed[place][2])
-        # A bucket ends where the next begins; the last one at its own greatest key.
-        bounds = {
-            "min": keyed[places.start][1],
-            "max": keyed[places.stop - 1][1] if places.stop == len(keyed) else upper,
-        }
-        return {**group.document(self._makers), "_id": bounds}
+        return {**group.document(self._makers), "_id": {"min": low, "max": high}}
 
 
 def compile_bucket_auto(spec: Value, scope: StageScope) -> Stage:
-    """Compile `$bucketAuto`. MqlError 238 for a `granularity`."""
+    """Compile `$bucketAuto`."""
     require_document(spec, 40240, "The argument to $bucketAuto must be an object, but found type: {}.")
     for name in spec:
         if name not in ("groupBy", "buckets", "output", "granularity"):
@@ -220,14 +246,18 @@ def compile_bucket_auto(spec: Value, scope: StageScope) -> Stage:
         raise MqlError(40246, "$bucketAuto requires 'groupBy' and 'buckets' to be specified.")
     group_by = _compile_group_by(spec["groupBy"], 40239, "$bucketAuto", scope.env)
     output = require_document(
-        spec.get("output", _COUNT), 40244, "The $bucketAuto 'output' field must be an object, but found type: {}."
+        _COUNT if spec.get("output", {}) == {} else spec["output"],
+        40244,
+        "The $bucketAuto 'output' field must be an object, but found type: {}.",
     )
+    granularity = None
     if "granularity" in spec:
         if type(spec["granularity"]) is not str:
             found = type_name(spec["granularity"])
             raise MqlError(40261, f"The $bucketAuto 'granularity' field must be a string, but found type: {found}.")
-        raise MqlError(238, "$bucketAuto: 'granularity' is not supported")
-    return _BucketAuto(group_by, _parse_bucket_count(spec["buckets"]), compile_accumulators(output, scope.env), scope)
+        granularity = find_granularity(spec["granularity"])
+    count, makers = _parse_bucket_count(spec["buckets"]), compile_accumulators(output, scope.env)
+    return _BucketAuto(group_by, count, makers, scope, granularity)
 
 
 def _parse_bucket_count(spec: Value) -> int:

@@ -214,7 +214,8 @@ def compile_out(spec: Value, scope: StageScope) -> Stage:
         return WriteStage(Out(_check_namespace("$out", scope.source.database, spec)), scope)
     require_document(spec, 16990, "$out only supports a string or object argument, but found {}")
     check_fields(spec, ("db", "coll", "timeseries"), "$out")
-    database, collection = require_field(spec, "db", "$out"), require_field(spec, "coll", "$out")
+    given = {name: value for name, value in spec.items() if value is not None}
+    database, collection = require_field(given, "db", "$out"), require_field(given, "coll", "$out")
     return WriteStage(Out(_check_namespace("$out", database, collection), spec.get("timeseries")), scope)
 
 
@@ -249,7 +250,9 @@ def _check_modes(matched: Value, not_matched: Value) -> None:
         raise bad_value(f"Enumeration value '{matched}' for field 'whenMatched' is not a valid value.")
     if type(matched) is list and not all(type(stage) is dict for stage in matched):
         raise MqlError(14, "Each element of the 'pipeline' array must be an object")
-    if type(not_matched) is not str or not_matched not in _WHEN_NOT_MATCHED:
+    if type(not_matched) is not str:
+        raise type_mismatch("$merge.whenNotMatched", type_name(not_matched), "string")
+    if not_matched not in _WHEN_NOT_MATCHED:
         raise bad_value(f"Enumeration value '{not_matched}' for field '$merge.whenNotMatched' is not a valid value.")
     if matched in ("keepExisting", "fail") and not_matched != "insert":
         raise MqlError(
@@ -260,10 +263,10 @@ def _check_modes(matched: Value, not_matched: Value) -> None:
 
 def _merge_variables(spec: Document, matched: Value, scope: StageScope) -> dict[str, Expression]:
     if type(matched) is not list:
-        if "let" in spec:
+        if spec.get("let") is not None:
             raise MqlError(51199, f"Cannot use 'let' variables with 'whenMatched: {matched}' mode")
         return {}
-    let = spec.get("let", {})
+    let = {} if spec.get("let") is None else spec["let"]
     if type(let) is not dict:
         raise MqlError(14, f"BSON field '$merge.let' is the wrong type '{type_name(let)}', expected type 'object'")
     if let.get("new", "$$ROOT") != "$$ROOT":
@@ -278,7 +281,10 @@ def _parse_into(into: Value, scope: StageScope) -> Namespace:
         return _check_namespace("$merge", scope.source.database, into)
     require_document(into, 51178, "$merge 'into' field must be either a string or an object, but found {}")
     check_fields(into, ("db", "coll"), "$merge.into")
-    return _check_namespace("$merge", into.get("db", scope.source.database), require_field(into, "coll", "$merge.into"))
+    if "coll" in into and into["coll"] is None:
+        raise MqlError(5786801, "$merge 'into' field must have a 'coll' that is not null")
+    database = into.get("db") or scope.source.database
+    return _check_namespace("$merge", database, require_field(into, "coll", "$merge.into"))
 
 
 def _parse_on(on: Value) -> tuple[str, ...]:
@@ -300,15 +306,23 @@ def _parse_on(on: Value) -> tuple[str, ...]:
     return tuple(on)
 
 
+_LONGEST_NAMESPACE: Final = 255
+_NAMESPACE_CODES: Final = {"$out": (20, 17385, 31321), "$merge": (73, 31319, 31320)}
+"""Codes for an illegal name, a special collection, an internal database."""
+
+
 def _check_namespace(stage: str, database: Value, collection: Value) -> Namespace:
     for name, value in (("db", database), ("coll", collection)):
         if type(value) is not str:
             found = type_name(value)
             raise MqlError(14, f"BSON field '{stage}.{name}' is the wrong type '{found}', expected type 'string'")
-    if not database or not collection or "$" in collection or "\0" in collection or collection[0] == ".":
+    illegal, special, internal = _NAMESPACE_CODES[stage]
+    if not database or not collection or "\0" in collection or collection[0] == ".":
         raise MqlError(73, f"Invalid {stage} target namespace: '{database}.{collection}'")
+    if "$" in collection or len(f"{database}.{collection}".encode()) > _LONGEST_NAMESPACE:
+        raise MqlError(illegal, f"Invalid {stage} target namespace: '{database}.{collection}'")
     if collection.startswith("system."):
-        raise MqlError(31319, f"Cannot {stage} to special collection: {collection}")
+        raise MqlError(special, f"Cannot {stage} to special collection: {collection}")
     if database in ("admin", "config", "local"):
-        raise MqlError(31320, f"Cannot {stage} to internal database: {database}")
+        raise MqlError(internal, f"Cannot {stage} to internal database: {database}")
     return database, collection
