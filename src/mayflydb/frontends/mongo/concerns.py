@@ -44,9 +44,16 @@ def check_api_version(call: Call) -> None:
     if call.name not in API_VERSION_1:
         raise MqlError(323, f"Provided apiStrict:true, but the command {call.name} is not in API Version 1")
     for stage in body.get("pipeline") or ():
-        name = next(iter(stage), "") if type(stage) is dict else ""
-        if name in _STAGES_OUTSIDE_V1 or (name == "$collStats" and set(stage[name] or ()) - {"count"}):
+        name = find_stage_outside_v1(stage)
+        if name is not None:
             raise MqlError(323, f"stage {name} is not allowed with 'apiStrict: true' in API Version 1")
+
+
+def find_stage_outside_v1(stage: Value) -> str | None:
+    """The name of a stage that API version 1 does not have; None for other stages."""
+    name = next(iter(stage), "") if type(stage) is dict else ""
+    outside = name in _STAGES_OUTSIDE_V1 or (name == "$collStats" and set(stage[name] or ()) - {"count"})
+    return name if outside else None
 
 
 # --- maxTimeMS -------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from typing import Final
 
 from mayflydb.frontends.mongo.commands import (
     aggregate,
+    api_validation,
     bulk_write,
     capping,
     catalog,
@@ -50,6 +51,7 @@ HANDLERS: Final[dict[str, CommandEntry]] = {
     **capping.HANDLERS,
     **validation.HANDLERS,
     **indexes.HANDLERS,
+    **api_validation.HANDLERS,
     **queries.HANDLERS,
     **writes.HANDLERS,
     **explain.HANDLERS,
