@@ -126,7 +126,7 @@ def _compile_meta_key(operand: Document, env: Env, score: Callable[[Document], f
         random = env.random
         # Sorting computes each key once, so a document keeps its random number.
         return lambda _: random(), True
-    if meta != "textScore":
+    if meta not in ("textScore", "score"):
         raise MqlError(31138, f"Illegal $meta sort: $meta: {format_value(meta)}")
     if score is None:
         raise MqlError(40218, "query requires text score metadata, but it is not available")

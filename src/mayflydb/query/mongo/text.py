@@ -12,7 +12,7 @@ import msgspec
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
 from mayflydb.query.mongo.languages import NONE, fold_text, language_of, terms_of
 from mayflydb.query.mongo.paths import array_index, split_path
-from mayflydb.query.mongo.values import Document, Value, type_name
+from mayflydb.query.mongo.values import MISSING, Document, Value, type_name
 
 # Phrases and words, each possibly after a hyphen. A quote without its partner is skipped.
 _TERM: Final = re.compile(r'-?"[^"]*"|-?[^\s"]+')
@@ -207,10 +207,45 @@ _UNSUPPORTED_META: Final = frozenset(
 )
 
 
-def compile_meta(argument: Value, score: Callable[[Document], float] | None) -> Callable[[Document], float]:
+class FusedScores:
+    """The scores of a `$rankFusion`, by the documents that it puts out. Calling it gives the score of one."""
+
+    __slots__ = ("_has_details", "_known")
+
+    def __init__(self, has_details: bool) -> None:
+        self._has_details = has_details
+        # A document is kept with its score, so that its identity is not given to another one.
+        self._known: dict[int, tuple[Document, float, Document | None]] = {}
+
+    def note(self, document: Document, score: float, details: Document | None) -> None:
+        """Keep the score of a document."""
+        self._known[id(document)] = (document, score, details)
+
+    def __call__(self, document: Document) -> float:
+        return self._known[id(document)][1]
+
+    def compile(self, name: str) -> Callable[[Document], Value]:
+        """Return the function of a kind of metadata; those that other stages make are missing. MqlError 40218."""
+        if name == "score":
+            return self
+        if name in _OF_SEARCHES:
+            return lambda document: MISSING
+        if name != "scoreDetails" or not self._has_details:
+            raise MqlError(40218, f"query requires {name} metadata, but it is not available")
+        return lambda document: self._known[id(document)][2]
+
+
+_OF_SEARCHES: Final = frozenset(("searchScore", "searchScoreDetails", "searchHighlights", "vectorSearchScore"))
+
+
+def compile_meta(argument: Value, score: Callable[[Document], float] | None) -> Callable[[Document], Value]:
     """Compile `$meta`. MqlError 17307 and 17308 for an invalid argument, 2 for an unsupported one, 40218 without a score."""
     if type(argument) is not str:
         raise MqlError(17307, "$meta only supports string arguments")
+    if isinstance(score, FusedScores):
+        return score.compile(argument)
+    if argument in ("score", "scoreDetails"):
+        raise MqlError(40218, f"query requires {argument} metadata, but it is not available")
     if argument in _UNSUPPORTED_META:
         raise bad_value(f"$meta: '{argument}' is not supported")
     if argument != "textScore":

@@ -18,6 +18,7 @@ from mayflydb.query.mongo.stages.graph import compile_graph_lookup
 from mayflydb.query.mongo.stages.group import Group
 from mayflydb.query.mongo.stages.head import head_of, is_number_one, join_queries, limit_sorts, strip_variables
 from mayflydb.query.mongo.stages.lookup import compile_lookup
+from mayflydb.query.mongo.stages.rank_fusion import HYBRID_STAGES, RankFusion, compile_rank_fusion
 from mayflydb.query.mongo.stages.source import Batches, Merge, Namespace, Out, PipelineSource
 from mayflydb.query.mongo.stages.windows import compile_set_window_fields
 from mayflydb.query.mongo.text import TextIndex
@@ -51,6 +52,7 @@ STAGES: Final[Mapping[str, StageCompiler]] = {
     "$merge": combine.compile_merge,
     "$out": combine.compile_out,
     "$project": shapes.compile_project,
+    "$rankFusion": lambda spec, scope: compile_rank_fusion(spec, scope, is_stage),
     "$redact": shapes.compile_redact,
     "$replaceRoot": shapes.compile_replace_root,
     "$replaceWith": shapes.compile_replace_with,
@@ -68,12 +70,18 @@ STAGES: Final[Mapping[str, StageCompiler]] = {
 
 UNSUPPORTED_STAGES: Final = frozenset({
     "$changeStreamSplitLargeEvent", "$geoNear", "$listSampledQueries", "$querySettings", "$queryStats",
-    "$rankFusion", "$scoreFusion", "$shardedDataDistribution",
+    "$scoreFusion", "$shardedDataDistribution",
 })  # fmt: skip
 """Stages of MongoDB that are refused by name."""
 
 ATLAS_STAGES: Final = frozenset({"$listSearchIndexes", "$search", "$searchMeta", "$vectorSearch"})
 """Stages that exist in Atlas only, refused with the code of a server outside of Atlas."""
+
+
+def is_stage(name: str) -> bool:
+    """Return whether MongoDB has a stage of a name, supported or not."""
+    return name in STAGES or name in UNSUPPORTED_STAGES or name in ATLAS_STAGES
+
 
 MAX_STAGES: Final = 1000
 """The maximum number of stages of a pipeline, as on the server."""
@@ -198,6 +206,8 @@ def _scope_after(stage: Stage, at: int, scope: StageScope) -> StageScope:
     if scope.text is not None and not at and isinstance(stage, MatchStage):
         search = text_search(stage.query, scope.text)
         return scope.with_score(None if search is None else search.score)
+    if isinstance(stage, RankFusion):
+        return scope.with_score(stage.scores)
     keeps = isinstance(stage, FilterStage | basic.SortStage | basic.SkipStage | basic.LimitStage)
     return scope if scope.text is None and (keeps or scope.score is None) else scope.with_score(None)
 
@@ -222,5 +232,7 @@ def _check_place(name: str, spec: Value, at: int, last: int, scope: StageScope) 
             raise MqlError(40601, f"{name} can only be the final stage in the pipeline")
     if name == "$match" and at and has_text_search(spec):
         raise MqlError(17313, "$match with $text is only allowed as the first pipeline stage")
+    if name in HYBRID_STAGES and at:
+        raise MqlError(10170100, f"{name} can only be the first stage of a pipeline")
     if name in _FIRST and at:
         raise MqlError(40602, f"{name} is only valid as the first stage in a pipeline")
