@@ -157,7 +157,7 @@ REFUSED: list[tuple[str, Any, int]] = [
     ("$lookup", {"from": 1, "as": "r", "pipeline": []}, 9),
     ("$lookup", {"from": {"db": "x", "coll": "y"}, "as": "r", "pipeline": []}, 9),
     ("$lookup", {"from": "f", "as": 1, "pipeline": []}, 14),
-    ("$lookup", {"from": "f", "as": "r", "pipeline": {}}, 9),
+    ("$lookup", {"from": "f", "as": "r", "pipeline": {}}, 14),
     ("$lookup", {"from": "f", "as": "r", "pipeline": [], "let": 1}, 14),
     ("$lookup", {"from": "f", "as": "r", "localField": 1, "foreignField": "b"}, 14),
     ("$lookup", {"from": "f", "as": "r", "localField": "", "foreignField": "b"}, 9),

@@ -66,10 +66,7 @@ class Collation(msgspec.Struct, frozen=True):
             raise MqlError(40414, "BSON field 'collation.locale' is missing but a required field")
         options = {name: value for name, value in document.items() if name not in ("locale", "version")}
         if locale == "simple":
-            if options:
-                raise bad_value(
-                    f"If the locale is 'simple', no other fields may be specified in: {format_value(document)}"
-                )
+            # The other options are about languages, and without effect.
             return SIMPLE
         if document.get("version", _VERSION) != _VERSION:
             text = f"Requested collation version {document['version']}, and only {_VERSION} is supported"

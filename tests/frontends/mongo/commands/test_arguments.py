@@ -178,6 +178,22 @@ def test_a_bulk_write_is_refused_as_a_whole(rows: Client, operation: Document, c
 
 
 @pytest.mark.parametrize(
+    ("user", "code"),
+    [
+        (5, 14),
+        ({"user": 5, "db": "d"}, 14),
+        ({"user": "u", "db": 5}, 14),
+        ({"user": "u", "db": None}, 40414),
+        ({"db": "d"}, 40414),
+        ({"user": "u", "db": "d"}, 0),
+    ],
+    ids=str,
+)
+def test_sessions_end_by_users(rows: Client, user: Any, code: int) -> None:
+    assert code_of(rows, {"killAllSessions": [user]}, "admin") == code
+
+
+@pytest.mark.parametrize(
     ("more", "code"),
     [
         ({"ordered": 1}, 14),

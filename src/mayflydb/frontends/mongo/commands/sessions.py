@@ -6,13 +6,14 @@ from typing import Final
 
 from bson import Binary
 
+from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.commands.handshake import SESSION_MINUTES
 from mayflydb.frontends.mongo.services import CommandEntry, Services
 from mayflydb.frontends.mongo.sessions.arguments import get_session, parse_transaction_number
 from mayflydb.frontends.mongo.sessions.registry import parse_session_id
 from mayflydb.frontends.mongo.sessions.work import write_concern_error
-from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
+from mayflydb.query.mongo.faults import MqlError, type_mismatch
 from mayflydb.query.mongo.values import Document, type_name
 
 _UUID: Final = 4
@@ -58,10 +59,11 @@ async def kill_all_sessions(services: Services, call: Call) -> Document:
     """End the sessions of the named users; without names, of all users."""
     call.check_fields(())
     owners = []
+    owner = f"{call.name}.{call.name}"
     for each in _get_array(call):
-        if not (isinstance(each, dict) and isinstance(each.get("user"), str) and isinstance(each.get("db"), str)):
-            raise bad_value("killAllSessions needs a list of {user, db}")
-        owners.append(f"{each['db']}.{each['user']}")
+        if type(each) is not dict:
+            raise type_mismatch(owner, type_name(each), "object")
+        owners.append(f"{arguments.text(each, 'db', owner)}.{arguments.text(each, 'user', owner)}")
     services.sessions.end_all_of(owners or None)
     await services.close_ended_sessions(call.now, call.connection.id)
     return {}

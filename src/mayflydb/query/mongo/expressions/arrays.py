@@ -127,16 +127,20 @@ def _reverse(array: Value) -> Value:
 
 
 def bound_of(name: str, value: Value, what: str) -> int:
-    """Parse a start or end index of `$indexOfArray` or `$indexOfCP`. MqlError 40096 and 40097 for an invalid index."""
+    """Parse a start or end index of `$indexOfArray` or `$indexOfCP`.
+
+    MqlError 40096 and 40097 for an invalid index, 9711600 and 9711601 of `$indexOfArray`.
+    """
+    fraction, negative = (9711600, 9711601) if name == "$indexOfArray" else (40096, 40097)
     place = exact_int32(value)
     if place is None:
         raise MqlError(
-            40096,
+            fraction,
             f"{name} requires an integral {what}, found a value of type: {type_name(value)}, with value: "
             f'"{format_value(value) if value is not MISSING else ""}"',
         )
     if place < 0:
-        raise MqlError(40097, f"{name} requires a nonnegative {what}, found: {place}")
+        raise MqlError(negative, f"{name} requires a nonnegative {what}, found: {place}")
     return place
 
 

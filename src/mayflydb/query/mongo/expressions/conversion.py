@@ -203,7 +203,7 @@ def _to_date(value: Value) -> Value:
     if kind is DatetimeMS:
         return value
     if kind is ObjectId:
-        return DatetimeMS(int.from_bytes(value.binary[:4], "big") * 1000)
+        return DatetimeMS(int.from_bytes(value.binary[:4], "big", signed=True) * 1000)
     if kind is Timestamp:
         return DatetimeMS(value.time * 1000)
     # An int32 is no date on the server, a long is.

@@ -43,7 +43,8 @@ def _find_instant(value: Value) -> int | None:
     if kind is Timestamp:
         return int(value.time) * 1000
     if kind is ObjectId:
-        return int.from_bytes(value.binary[:4], "big") * 1000
+        # The server reads the seconds as an int32, so that they end in 2038.
+        return int.from_bytes(value.binary[:4], "big", signed=True) * 1000
     return None
 
 
@@ -266,7 +267,7 @@ def _shift_operator(sign: int) -> Parser:
             given = _evaluate_arguments(compiled, frame)
             if any(is_nullish(each) for each in given.values()):
                 return None
-            unit = _resolve_unit(name, given["unit"], 5166404)
+            unit = _resolve_unit(name, given["unit"], 5439013)
             start = _find_instant(given["startDate"])
             if start is None:
                 raise MqlError(5166403, f"{name} requires startDate to be convertible to a date")
@@ -343,7 +344,7 @@ def _compile_truncate(name: str, spec: Value, scope: CompileScope) -> Expression
         given = _evaluate_by_week(compiled, frame)
         if given is None:
             return None
-        instant = _require_instant(name, "date", given["date"], 5439012)
+        instant = _require_instant(name, "date", given["date"], 5166307)
         unit = _resolve_unit(name, given["unit"], 5439013)
         size = exact_integer(given.get("binSize", 1))
         if size is None:

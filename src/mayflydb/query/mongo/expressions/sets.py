@@ -7,6 +7,7 @@ from typing import Final
 
 from mayflydb.query.mongo.expressions.core import (
     CompileScope,
+    Constant,
     Expression,
     Function,
     Parser,
@@ -101,10 +102,14 @@ def _compile_equals(name: str, spec: Value, scope: CompileScope) -> Expression:
     if len(parts) < 2:
         raise MqlError(17045, f"$setEquals needs at least two arguments had: {len(parts)}")
     key = scope.comparison_key()
+    codes = [5887502 if isinstance(part, Constant) else 17044 for part in parts]
 
     def equals(*values: Value) -> bool:
         message = "All operands of $setEquals must be arrays. {}-th argument is of type: "
-        arrays = [_require_array(value, 5887502, message.format(index + 1)) for index, value in enumerate(values)]
+        arrays = [
+            _require_array(value, code, message.format(index + 1))
+            for index, (code, value) in enumerate(zip(codes, values, strict=True))
+        ]
         first, *rest = [{key(each) for each in array} for array in arrays]
         return all(first == each for each in rest)
 

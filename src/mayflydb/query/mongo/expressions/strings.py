@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from bson import Code, DatetimeMS, Timestamp
+from bson import Code, DatetimeMS, Decimal128, Timestamp
 
 from mayflydb.query.mongo.date_formats import format_iso
 from mayflydb.query.mongo.expressions.arrays import bound_of
@@ -42,7 +42,7 @@ def text_of(value: Value) -> str:
     """
     if is_nullish(value):
         return ""
-    if type(value) is str or type(value) is Code:
+    if type(value) is str or (type(value) is Code and value.scope is None):
         return str(value)
     if type(value) is float:
         # Six digits, as C++ streams print a double.
@@ -128,7 +128,7 @@ def _substring_bytes(name: str) -> Function:
         for code, what, number in ((16034, "starting index", start), (16035, "length", count)):
             if not is_number(number):
                 raise MqlError(code, f"{name}:  {what} must be a numeric type (is BSON type {type_name(number)})")
-        first, length = _clamp_to_int64(start), _clamp_to_int64(count)
+        first, length = _to_int64(start), _to_int64(count)
         if first < 0:
             raise MqlError(50752, f"{name}:  starting index must be non-negative (got: {first})")
         end = len(data) if length < 0 else min(len(data), first + length)
@@ -142,13 +142,14 @@ def _substring_bytes(name: str) -> Function:
     return substring
 
 
-def _clamp_to_int64(value: Value) -> int:
-    """Return the integer part of a number, limited to the range of an int64; 0 for NaN."""
+def _to_int64(value: Value) -> int:
+    """Return the integer part of a number; 0 for NaN. MqlError 31109 beyond an int64."""
     if is_nan(value):
         return 0
-    # 2^62 is exact as a double, the greatest int64 is not. No text is that long.
-    nearest = max(-(2.0**62), min(2.0**62, double_of(value)))
-    return int(nearest)
+    number = double_of(value)
+    if not -(2.0**63) <= number < 2.0**63:
+        raise MqlError(31109, f"Can't coerce out of range value {format_number(value)} to long")
+    return int(value.to_decimal()) if type(value) is Decimal128 else int(value)
 
 
 def _is_continuation(byte: int) -> bool:

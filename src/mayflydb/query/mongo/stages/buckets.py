@@ -84,6 +84,8 @@ def compile_bucket(spec: Value, scope: StageScope) -> Stage:
     for name in spec:
         if name not in ("groupBy", "boundaries", "default", "output"):
             raise MqlError(40197, f"Unrecognized option to $bucket: {name}.")
+    if type(spec.get("boundaries", [])) is not list:
+        _boundaries(spec["boundaries"], scope.env)
     if "groupBy" not in spec or "boundaries" not in spec:
         raise MqlError(40198, "$bucket requires 'groupBy' and 'boundaries' to be specified.")
     group_by = _compile_group_by(spec["groupBy"], 40202, "$bucket", scope.env)

@@ -194,7 +194,7 @@ def _parse_arguments(spec: Document) -> Document:
 
 
 def _check_argument(name: str, value: Value) -> None:
-    """Raise MqlError 40415 for an unknown argument; for one of a wrong type 14, and 9 for `from` and `pipeline`."""
+    """Raise MqlError 40415 for an unknown argument; for one of a wrong type 14, and 9 for `from`."""
     if name not in _FIELDS:
         raise MqlError(40415, f"BSON field '$lookup.{name}' is an unknown field.")
     if value is None and name in (*_TEXTS, "let"):
@@ -203,7 +203,7 @@ def _check_argument(name: str, value: Value) -> None:
         raise type_mismatch(f"$lookup.{name}", type_name(value), "string")
     if name == "let" and type(value) is not dict:
         raise type_mismatch(f"$lookup.{name}", type_name(value), "object")
-    wanted, kind = (list, "an array") if name == "pipeline" else (str, "a string")
-    if name in ("from", "pipeline") and type(value) is not wanted:
-        text = format_value({name: value})[2:-2]
-        raise failed_to_parse(f"$lookup argument '{text}' must be {kind}, is type {type_name(value)}")
+    if name == "pipeline" and type(value) is not list:
+        raise type_mismatch(f"$lookup.{name}", type_name(value), "array")
+    if name == "from" and type(value) is not str:
+        raise failed_to_parse(f"$lookup argument 'from: {format_value(value)}' must be a string, is {type_name(value)}")
