@@ -60,6 +60,9 @@ WINDOWS: list[tuple[Any, Any]] = [
     ({"$addToSet": "$p"}, [["a"]] * 3 + [["b"]] * 2),
     ({"$top": {"sortBy": {"n": -1}, "output": "$_id"}}, [3, 3, 3, 5, 5]),
     ({"$covariancePop": ["$n", "$t"]}, [3.0, 3.0, 3.0, 2.5, 2.5]),
+    ({"$covariancePop": [{"$toDecimal": "$n"}, "$t"]}, [Decimal128("3.0")] * 3 + [Decimal128("2.5")] * 2),
+    ({"$covariancePop": ["$n"]}, [None] * 5),
+    ({"$covariancePop": "$n"}, [None] * 5),
     (
         {"$covarianceSamp": ["$n", "$t"], "window": {"documents": ["unbounded", "current"]}},
         [None, None, 6.0, None, 5.0],
@@ -218,7 +221,6 @@ FUNCTIONS_REFUSED: list[tuple[Document, int]] = [
     ({"$derivative": {"input": 1, "unit": "day"}, "window": {}}, 5624900),
     ({"$derivative": {"input": "text"}, "window": {}}, 5624903),
     ({"$integral": {"input": "text"}}, 5624903),
-    ({"$covariancePop": 1}, 9),
     ({"$sum": 1, "window": 1}, 9),
     ({"$sum": 1, "window": {"more": 1}}, 9),
     ({"$sum": 1, "window": {"documents": [0, 1], "range": [0, 1]}}, 9),

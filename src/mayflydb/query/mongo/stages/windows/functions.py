@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from decimal import Decimal, localcontext
+from typing import Any, Final, Protocol
 
 import msgspec
+from bson import Decimal128
 
 from mayflydb.query.mongo.accumulators import Accumulator, compile_accumulator
+from mayflydb.query.mongo.decimal_powers import DECIMAL
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.expressions import Expression, Frame, compile_expression
 from mayflydb.query.mongo.faults import failed_to_parse
-from mayflydb.query.mongo.numbers import double_of
+from mayflydb.query.mongo.numbers import decimal_of, double_of, to_decimal128
 from mayflydb.query.mongo.stages.windows.bounds import WHOLE, WindowBounds, compile_window
 from mayflydb.query.mongo.values import Document, Value, is_number
 
@@ -113,7 +116,10 @@ _COVARIANCES: Final = {"$covariancePop": 0, "$covarianceSamp": 1}
 
 
 class _Covariance:
-    """An accumulator of the covariance. Pairs that are not two numbers are ignored."""
+    """An accumulator of the covariance. Pairs that are not two numbers are ignored.
+
+    It computes with doubles, and with decimals from the first decimal on.
+    """
 
     __slots__ = ("_count", "_less", "_means", "_pair", "_product")
 
@@ -121,14 +127,24 @@ class _Covariance:
         self._pair = pair
         self._less = less
         self._count = 0
-        self._means = (0.0, 0.0)
-        self._product = 0.0
+        self._means: tuple[Any, Any] = (0.0, 0.0)
+        self._product: Any = 0.0
 
     def add(self, frame: Frame) -> None:
-        x, y = self._pair(frame)
-        if not (is_number(x) and is_number(y)):
+        found = self._pair(frame)
+        if type(found) is not list or len(found) != 2 or not (is_number(found[0]) and is_number(found[1])):
             return
-        x, y = double_of(x), double_of(y)
+        x, y = found
+        if Decimal128 in (type(x), type(y)) and type(self._product) is float:
+            self._means = DECIMAL.create_decimal(self._means[0]), DECIMAL.create_decimal(self._means[1])
+            self._product = DECIMAL.create_decimal(self._product)
+        if type(self._product) is float:
+            self._add(double_of(x), double_of(y))
+        else:
+            with localcontext(DECIMAL):
+                self._add(decimal_of(x), decimal_of(y))
+
+    def _add(self, x: Any, y: Any) -> None:
         self._count += 1
         mean_x, mean_y = self._means
         away = x - mean_x
@@ -140,12 +156,14 @@ class _Covariance:
 
     def result(self) -> Value:
         count = self._count - self._less
-        return self._product / count if count > 0 else None
+        if count <= 0:
+            return None
+        if type(self._product) is float:
+            return self._product / count
+        return to_decimal128(DECIMAL.divide(self._product, Decimal(count)))
 
 
 def compile_covariance(name: str, spec: Value, env: Env) -> Callable[[], Accumulator]:
-    """Return the factory of `$covariancePop` or `$covarianceSamp`. The operand is an array of two expressions."""
-    if type(spec) is not list or len(spec) != 2:
-        raise failed_to_parse(f"Argument to {name} must be an array of two expressions")
+    """Return the factory of `$covariancePop` or `$covarianceSamp`. An operand that is no array of two numbers gives null."""
     pair = compile_expression(spec, env)
     return lambda: _Covariance(pair, _COVARIANCES[name])
