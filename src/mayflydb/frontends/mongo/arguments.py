@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import ROUND_HALF_EVEN
-from typing import Any
+from typing import Any, Final
 
-from bson import Decimal128
+from bson import Binary, Decimal128
 
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse, type_mismatch
 from mayflydb.query.mongo.values import INT64_MAX, INT64_MIN, Document, is_number, is_truthy, type_name
@@ -113,6 +113,22 @@ def flag(given: Mapping[str, Any], field: str, command: str, default: bool = Fal
     if is_number(value):
         return is_truthy(value)
     raise type_mismatch(f"{command}.{field}", type_name(value), "bool", *NUMERIC)
+
+
+def uuid(given: Mapping[str, Any], field: str, command: str) -> bytes | None:
+    """The bytes of a UUID; None where it is missing or null. Raise MqlError 14 for another type, 207 for other binaries."""
+    value = given.get(field)
+    if value is None:
+        return None
+    if type(value) not in (bytes, Binary):
+        raise type_mismatch(f"{command}.{field}", type_name(value), "binData")
+    if getattr(value, "subtype", 0) != _UUID_SUBTYPE or len(value) != _UUID_SIZE:
+        raise MqlError(207, f"BSON field '{command}.{field}' is no UUID")
+    return bytes(value)
+
+
+_UUID_SUBTYPE: Final = 4
+_UUID_SIZE: Final = 16
 
 
 def strict_flag(given: Mapping[str, Any], field: str, command: str, default: bool = False) -> bool:

@@ -105,6 +105,7 @@ CODE_NAMES: Final[Mapping[int, str]] = {
     334: "MechanismUnavailable",
     352: "UnsupportedOpQueryCommand",
     359: "CannotConvertIndexToUnique",
+    361: "CollectionUUIDMismatch",
     365: "TemporarilyUnavailable",
     386: "DuplicateKeyId",
     9001: "SocketException",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from bson import Decimal128, Int64, Regex
+from bson import Binary, Decimal128, Int64, Regex
 from pymongo import MongoClient
 from pymongo.errors import OperationFailure
 
@@ -124,6 +124,65 @@ def test_types_and_ranges(rows: Client, command: Document, code: int) -> None:
 )
 def test_numbers_are_rounded(rows: Client, more: Document, wanted: int) -> None:
     assert rows.arguments.command("count", "c", **more)["n"] == wanted
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ({"to": "arguments.d", "stayTemp": 1}, 14),
+        ({"to": None}, 40414),
+        ({"to": "arguments"}, 73),
+        ({"to": "arguments.a$b"}, 20),
+        ({"to": "arguments.system.users"}, 20),
+        ({"to": "arguments." + "a" * 246}, 20),
+        ({"to": "local.oplog.rs"}, 20),
+        ({"to": "arguments.d", "collectionUUID": 5}, 14),
+        ({"to": "arguments.d", "collectionUUID": Binary(bytes(16), 3)}, 207),
+        ({"to": "arguments.d", "collectionUUID": Binary(bytes(15), 4)}, 207),
+        ({"to": "arguments.d", "collectionUUID": Binary(bytes(16), 4)}, 361),
+        ({"to": "arguments.d", "dropTarget": Binary(bytes(16), 4)}, 361),
+        ({"to": "elsewhere.d", "dropTarget": Binary(bytes(16), 4)}, 72),
+        ({"to": "arguments.d", "dropTarget": "a"}, 14),
+    ],
+    ids=str,
+)
+def test_names_and_uuids_of_a_rename(rows: Client, command: Document, code: int) -> None:
+    assert code_of(rows, {"renameCollection": "arguments.c", **command}, "admin") == code
+
+
+def test_a_collection_is_renamed_by_its_uuid(rows: Client) -> None:
+    database = rows.arguments
+    for name in ("one", "other", "view"):
+        database.drop_collection(name)
+    database.one.insert_one({"_id": 1})
+    database.other.insert_one({"_id": 2})
+    database.command("create", "view", viewOn="one")
+    uuids = {each["name"]: each["info"].get("uuid") for each in database.list_collections()}
+    command = {"renameCollection": "arguments.one", "to": "arguments.other", "collectionUUID": uuids["one"]}
+    assert code_of(rows, {**command, "to": "arguments.view", "dropTarget": True}, "admin") == 48
+    assert code_of(rows, {**command, "collectionUUID": uuids["other"]}, "admin") == 361
+    assert code_of(rows, command, "admin") == 48
+    assert code_of(rows, {**command, "dropTarget": uuids["other"]}, "admin") == 0
+    assert [each["_id"] for each in database.other.find()] == [1]
+
+
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [(1.9, 0), (2, 5255100), (0.9, 5255100), (Decimal128("0.5"), 5255100), (NAN, 5255100), ("1", 14), (None, 40414)],
+    ids=str,
+)
+def test_the_value_of_drop_database(rows: Client, value: Any, code: int) -> None:
+    assert code_of(rows, {"dropDatabase": value}, "dropped") == code
+
+
+@pytest.mark.parametrize("database", ["admin", "local"])
+def test_databases_of_the_server_are_not_dropped(rows: Client, database: str) -> None:
+    assert code_of(rows, {"dropDatabase": 1}, database) == 20
+
+
+def test_lists_take_strict_flags(rows: Client) -> None:
+    assert code_of(rows, {"listCollections": 1, "nameOnly": 1}) == 14
+    assert code_of(rows, {"listDatabases": 1, "authorizedDatabases": 1}, "admin") == 14
 
 
 def test_distinct_values_come_in_their_order(rows: Client) -> None:

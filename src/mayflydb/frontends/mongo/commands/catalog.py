@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from bson import Int64
+from bson import Binary, Int64
 
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.accounts.privileges import CLUSTER, allows, is_within
@@ -206,22 +206,38 @@ async def drop(services: Services, call: Call) -> Document:
 
 
 async def rename_collection(services: Services, call: Call) -> Document:
-    """Rename a collection, within its database or into another one. `dropTarget`: replace the collection of that name."""
-    call.check_fields({"to", "dropTarget", "stayTemp"})
+    """Rename a collection, within its database or into another one. `dropTarget`: replace the collection of that name, or
+    the one with that UUID.
+    """
+    call.check_fields({"to", "dropTarget", "stayTemp", "collectionUUID"})
+    arguments.strict_flag(call.body, "stayTemp", call.name)
     source, target = _parse_namespace(call, call.name), _parse_namespace(call, "to")
+    wanted, replaced = arguments.uuid(call.body, "collectionUUID", call.name), None
+    drops = call.body.get("dropTarget")
+    if type(drops) in (bytes, Binary):
+        replaced = arguments.uuid(call.body, "dropTarget", call.name)
+        if source[0] != target[0]:
+            raise MqlError(72, "dropTarget takes no UUID where the collection goes to another database")
+    elif not arguments.flag(call.body, "dropTarget", call.name):
+        drops = None
     services.require_right(call, "schema", source[0])
     services.require_right(call, "schema", target[0])
     if source == target:
         raise MqlError(20, "Can't rename a collection to itself")
     collections = services.collections
     collection = await collections.find(*source)
+    if wanted is not None:
+        _check_uuid(collection, wanted, source)
+    known = await collections.find(*target)
+    if replaced is not None:
+        _check_uuid(known, replaced, target)
     if collection is None:
         raise MqlError(26, f"Source collection {'.'.join(source)} does not exist")
     if collection.view_on is not None or collection.series is not None:
         raise MqlError(166, f"cannot rename view: {collection.namespace}")
-    old = await collections.find(*target) if arguments.flag(call.body, "dropTarget", call.name) else None
+    old = known if drops is not None else None
     if old is not None and old.view_on is not None:
-        raise MqlError(166, f"cannot rename to an existing view: {old.namespace}")
+        raise MqlError(48, f"cannot rename to an existing view: {old.namespace}")
     if old is not None and old.series is not None:
         raise MqlError(48, f"cannot rename to an existing time-series collection: {old.namespace}")
     try:
@@ -234,16 +250,49 @@ async def rename_collection(services: Services, call: Call) -> Document:
     return {"ok": 1.0}
 
 
+_LONGEST_NAMESPACE: Final = 255
+
+
 def _parse_namespace(call: Call, field: str) -> tuple[str, str]:
-    database, dot, name = arguments.text(call.body, field, call.name).partition(".")
+    """A database and a name. Raise MqlError 40414, 14, 73; 20 for names that no user may give or take."""
+    if call.body.get(field) is None:
+        raise arguments.missing_argument(field, call.name)
+    namespace = arguments.text(call.body, field, call.name)
+    database, dot, name = namespace.partition(".")
     if not dot:
         raise MqlError(73, f"Invalid namespace specified '{database}'")
+    special = name.startswith("system.") or (database == "local" and name.startswith("oplog."))
+    if special or "$" in namespace or len(namespace.encode()) > _LONGEST_NAMESPACE:
+        raise MqlError(20, f"renameCollection is not allowed for '{namespace}'")
     return database, name
 
 
+def _check_uuid(collection: Collection | None, wanted: bytes, namespace: tuple[str, str]) -> None:
+    """Raise MqlError 361 if a collection is not the one with a UUID."""
+    if collection is None or collection.uuid != wanted:
+        database, name = namespace
+        raise MqlError(
+            361,
+            "Collection UUID does not match that specified",
+            db=database,
+            collectionUUID=binary_uuid(wanted),
+            expectedCollection=name,
+            actualCollection=None,
+        )
+
+
 async def drop_database(services: Services, call: Call) -> Document:
-    """Drop a database and all that it holds."""
+    """Drop a database and all that it holds. Raise MqlError 5255100 for another value than 1, 20 for admin and local."""
     call.check_fields(())
+    value = call.body[call.name]
+    if value is None:
+        raise arguments.missing_argument(call.name, call.name)
+    if not is_number(value):
+        raise type_mismatch(f"{call.name}.{call.name}", type_name(value), *arguments.NUMERIC)
+    if arguments.clamp_number(value) != 1:
+        raise MqlError(5255100, f"have to pass 1 as 'dropDatabase' parameter, not {value}")
+    if call.database in ("admin", "local"):
+        raise MqlError(20, f"Dropping the '{call.database}' database is prohibited.")
     gone = await services.collections.drop_database(call.database, call.now)
     return {"dropped": call.database, "ok": 1.0} if gone else {"ok": 1.0}
 
@@ -251,7 +300,7 @@ async def drop_database(services: Services, call: Call) -> Document:
 async def list_collections(services: Services, call: Call) -> bytes:
     """Return the collections and views of a database."""
     call.check_fields({"filter", "nameOnly", "authorizedCollections", "cursor"})
-    name_only = arguments.flag(call.body, "nameOnly", call.name)
+    name_only = arguments.strict_flag(call.body, "nameOnly", call.name)
     found = await services.collections.list_collections(call.database)
     if arguments.flag(call.body, "authorizedCollections", call.name):
         found = [each for each in found if services.may_read(call, call.database, each.name)]
@@ -313,6 +362,7 @@ def may_list(services: Services, call: Call, database: str) -> bool:
 async def list_databases(services: Services, call: Call) -> Document:
     """Return the databases that the sender may read, with the bytes of their documents."""
     call.check_fields({"filter", "nameOnly", "authorizedDatabases"})
+    arguments.strict_flag(call.body, "authorizedDatabases", call.name)
     name_only = arguments.flag(call.body, "nameOnly", call.name)
     query = arguments.document(call.body, "filter", call.name)
     engine = services.engine
