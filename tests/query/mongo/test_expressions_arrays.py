@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from bson import Int64, Regex
+from bson import Decimal128, Int64, Regex
 
 from evaluating import check, refused
 from mayflydb.query.mongo.values import MISSING
@@ -183,6 +183,9 @@ STRINGS = [
     ({"$substrBytes": ["hello", 1, -1]}, "ello"),
     ({"$substrBytes": ["hello", 1, 2.0**62]}, "ello"),
     ({"$substrBytes": ["hello", 1, 2.0**63]}, refused(31109)),
+    ({"$substrBytes": ["hello", 1, Int64(2**63 - 1)]}, "ello"),
+    ({"$substrBytes": ["hello", 1, Decimal128("Infinity")]}, "ello"),
+    ({"$substrBytes": ["hello", Decimal128("1E30"), 1]}, refused(50752)),
     ({"$substrBytes": ["hello", float("-inf"), 1]}, refused(31109)),
     ({"$substrBytes": ["hello", float("nan"), 2]}, "he"),
     ({"$substrBytes": ["héllo", 2, 1]}, refused(28656)),

@@ -153,6 +153,7 @@ PLAIN: list[tuple[Any, Any]] = [
     ([{"$replaceWith": "$nope"}], 40228),
     # $sample
     ([{"$sample": {"size": 10}}, {"$sort": {"_id": 1}}], ITEMS),
+    ([{"$sample": {"size": float("inf")}}, {"$count": "n"}], [{"n": len(ITEMS)}]),
     ([{"$sample": {"size": 2}}, {"$count": "n"}], [{"n": 2}]),
     ([{"$sample": 1}], 28745),
     ([{"$sample": {"size": "1"}}], 28746),

@@ -72,7 +72,7 @@ def test_details_tell_of_each_pipeline() -> None:
         {"inputPipelineName": "q", "rank": 3, "weight": 1.0, "details": []},
     ]
     (last,) = run({"c": DOCUMENTS}, [stages[0], {"$skip": 3}, {"$project": {"d": {"$meta": "scoreDetails"}}}])
-    assert last["d"]["details"][0] == {"inputPipelineName": "p", "rank": "NA"}  # type: ignore[index]
+    assert last["d"]["details"][0] == {"inputPipelineName": "p", "rank": "NA"}
 
 
 def spec(**more: Any) -> dict[str, Any]:

@@ -147,8 +147,7 @@ def _resolve_types(name: str, alias: Value) -> frozenset[str]:
     if type(alias) is not str:
         raise MqlError(14, f"$jsonSchema keyword '{name}' array elements must be strings")
     if alias == "integer":
-        code = 9 if name == "bsonType" else 2
-        raise MqlError(code, "$jsonSchema type 'integer' is not currently supported.")
+        raise failed_to_parse("$jsonSchema type 'integer' is not currently supported.")
     if name == "bsonType":
         return types_of_alias(alias)
     if alias not in _JSON_TYPES:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import string
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
-from bson import Code, DatetimeMS, Decimal128, Timestamp
+from bson import Code, DatetimeMS, Decimal128, Int64, Timestamp
 
 from mayflydb.query.mongo.date_formats import format_iso
 from mayflydb.query.mongo.expressions.arrays import bound_of
@@ -30,7 +30,7 @@ from mayflydb.query.mongo.expressions.core import (
 )
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.numbers import double_of, exact_int32, format_number, is_nan
-from mayflydb.query.mongo.values import Value, format_value, is_number, type_name
+from mayflydb.query.mongo.values import INT64_MAX, INT64_MIN, Value, format_value, is_number, type_name
 
 _LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 _UPPER: Final = str.maketrans(string.ascii_lowercase, string.ascii_uppercase)
@@ -142,14 +142,16 @@ def _substring_bytes(name: str) -> Function:
     return substring
 
 
-def _to_int64(value: Value) -> int:
-    """Return the integer part of a number; 0 for NaN. MqlError 31109 beyond an int64."""
+def _to_int64(value: Any) -> int:
+    """Return the integer part of a number; 0 for NaN, the least int64 for a larger decimal. MqlError 31109 for a larger double."""
     if is_nan(value):
         return 0
-    number = double_of(value)
-    if not -(2.0**63) <= number < 2.0**63:
-        raise MqlError(31109, f"Can't coerce out of range value {format_number(value)} to long")
-    return int(value.to_decimal()) if type(value) is Decimal128 else int(value)
+    number = value.to_decimal() if type(value) is Decimal128 else value
+    if INT64_MIN <= number <= INT64_MAX and number < 2.0**63 or type(value) in (int, Int64):
+        return int(number)
+    if type(value) is Decimal128:
+        return INT64_MIN
+    raise MqlError(31109, f"Can't coerce out of range value {format_number(value)} to long")
 
 
 def _is_continuation(byte: int) -> bool:

@@ -249,7 +249,8 @@ def compile_sample(spec: Value, scope: StageScope) -> Stage:
     count = exact_integer(size)
     if count is None:
         # A fraction is cut off.
-        count = int(float(str(size))) if math.isfinite(float(str(size))) else -1
+        number = float(str(size))
+        count = int(number) if math.isfinite(number) else (INT64_MAX if number == math.inf else -1)
     if count < 1:
         raise MqlError(28747, "size argument to $sample must be a positive integer")
     return SampleStage(count, scope)
