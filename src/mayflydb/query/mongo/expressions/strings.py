@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from bson import Code, DatetimeMS, Decimal128, Int64, Timestamp
+from bson import Code, DatetimeMS, Decimal128, Timestamp
 
 from mayflydb.query.mongo.date_formats import format_iso
 from mayflydb.query.mongo.expressions.arrays import bound_of
@@ -29,7 +29,7 @@ from mayflydb.query.mongo.expressions.core import (
     with_name,
 )
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.numbers import double_of, exact_int32, format_number, is_nan
+from mayflydb.query.mongo.numbers import exact_int32, format_number, is_nan
 from mayflydb.query.mongo.values import INT64_MAX, INT64_MIN, Value, format_value, is_number, type_name
 
 _LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
@@ -143,11 +143,11 @@ def _substring_bytes(name: str) -> Function:
 
 
 def _to_int64(value: Any) -> int:
-    """Return the integer part of a number; 0 for NaN, the least int64 for a larger decimal. MqlError 31109 for a larger double."""
+    """Return the integer part of a number; 0 for NaN, the least int64 for a decimal beyond. MqlError 31109 for such a double."""
     if is_nan(value):
         return 0
     number = value.to_decimal() if type(value) is Decimal128 else value
-    if INT64_MIN <= number <= INT64_MAX and number < 2.0**63 or type(value) in (int, Int64):
+    if INT64_MIN <= number < INT64_MAX + 1:
         return int(number)
     if type(value) is Decimal128:
         return INT64_MIN
