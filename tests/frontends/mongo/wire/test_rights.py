@@ -65,7 +65,7 @@ WHO: Final[dict[frozenset[str], tuple[str, ...]]] = {
     ),
     LOGGED_IN: (
         "startSession", "refreshSessions", "killSessions", "commitTransaction", "abortTransaction", "listCommands",
-        "getLastRequestStatistics", "listDatabases",
+        "getLastRequestStatistics", "listDatabases", "validateDBMetadata",
     ),
     READERS: (
         "find", "getMore", "killCursors", "count", "distinct", "listIndexes", "listCollections", "aggregate", "explain", "dbHash",
