@@ -48,8 +48,11 @@ from mayflydb.query.yql.types import (
     TIMESTAMP,
     TIMESTAMP64,
     TZ_DATE,
+    TZ_DATE32,
     TZ_DATETIME,
+    TZ_DATETIME64,
     TZ_TIMESTAMP,
+    TZ_TIMESTAMP64,
     UINT8,
     UINT16,
     UINT32,
@@ -272,7 +275,10 @@ def _shift(months: int) -> Builder:
 BUILDERS: Final[dict[str, Builder]] = {
     "Split": _split,
     **{f"Make{kind}": _make(kind) for kind in (DATE, DATETIME, TIMESTAMP, TZ_DATE, TZ_DATETIME, TZ_TIMESTAMP)},
-    **{f"Make{kind}": _make(kind) for kind in (DATE32, DATETIME64, TIMESTAMP64)},
+    **{
+        f"Make{kind}": _make(kind)
+        for kind in (DATE32, DATETIME64, TIMESTAMP64, TZ_DATE32, TZ_DATETIME64, TZ_TIMESTAMP64)
+    },
     "GetYear": _year,
     "GetDayOfYear": _get(UINT16, lambda moment: moment.day_of_year),
     "GetMonth": _get(UINT8, lambda moment: moment.date[1]),
