@@ -74,6 +74,8 @@ ROWS: list[tuple[str, Any]] = [
     ("SELECT Untag(Unwrap(Just(AsTagged(Nothing(Int32?), 't'))), 't')", None),
     ("SELECT ListNotNull([Just(AsTagged(Nothing(Int32?), 't')), NULL])", [None]),
     ("SELECT AsTagged(Just(1), 't') = AsTagged(Nothing(Int32?), 't')", None),
+    ("SELECT {1: AsTagged(Nothing(Int32?), 't')}[1]", None),
+    ("SELECT FormatType(TypeOf(IF(true, AsTagged(Just(1), 't'))))", "Tagged<Optional<Int32>,'t'>"),
     ("SELECT COUNT(DISTINCT x) FROM (SELECT Just(AsTagged(Just(n), 't')) AS x FROM t)", 3),
     # Groups without a name are numbered among themselves; an empty one is NULL.
     ("SELECT Re2::Capture('(?P<foo>x)(a)')('xa')._1", "a"),
@@ -137,6 +139,14 @@ REFUSED: list[tuple[str, str]] = [
     (
         f"SELECT CAST(AddTimezone(CAST(-4611669820218 AS Datetime64), '{MOSCOW}') AS TzDate32)",
         f"Timestamp -144169-01-01T23:59:59.000000,{MOSCOW} cannot be casted to TzDate32",
+    ),
+    (
+        "SELECT DateTime::MakeTzDate(TzDate32('3000-01-01,UTC'))",
+        "1:8 Mismatch type argument #1, type diff: Resource<'DateTime2.TM64'> != Resource<'DateTime2.TM'>",
+    ),
+    (
+        "SELECT ListFromRange(TzDate32('1-01-01,UTC'), TzDate32('1-01-03,UTC'))",
+        "1:8 Expected a type without a timezone, but got: TzDate32",
     ),
     ("$_ = 1; SELECT $_", "1:16 Unable to reference anonymous name $_"),
     (

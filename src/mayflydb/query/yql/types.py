@@ -171,8 +171,8 @@ def holds_null(type: Type) -> bool:
 
 
 def optional(type: Type) -> Type:
-    """The Optional of a type; an Optional stays as it is."""
-    return type if is_optional(type) else OptionalType(type)
+    """The Optional of a type; one that holds NULL stays as it is."""
+    return type if holds_null(type) else OptionalType(type)
 
 
 def bare(type: Type) -> Type:

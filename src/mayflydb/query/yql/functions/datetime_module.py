@@ -34,7 +34,7 @@ from mayflydb.query.yql.functions.support import (
     mismatch_fault,
     value_at,
 )
-from mayflydb.query.yql.moments import days_of
+from mayflydb.query.yql.moments import days_of, is_wide
 from mayflydb.query.yql.types import (
     DATE,
     DATE32,
@@ -92,7 +92,10 @@ def _split(call: Invocation) -> Operand:
 def _make(kind: Type) -> Builder:
     def build(call: Invocation) -> Operand:
         count_operands(call, 1)
-        return map_value(moment_at(call, 0), kind, lambda moment: build_value(kind, moment))
+        given = moment_at(call, 0)
+        if bare(given.type) == TM64 and not is_wide(kind):
+            raise mismatch_fault(call, 0, given.type, TM)
+        return map_value(given, kind, lambda moment: build_value(kind, moment))
 
     return build
 
