@@ -23,6 +23,7 @@ from mayflydb.query.yql.types import (
     Type,
     Value,
     bare,
+    holds_null,
     is_optional,
     optional,
 )
@@ -152,7 +153,7 @@ def typed(name: str, *operands: Any, **named: Any) -> tuple[str, Value]:
     """The type of a call, as text, and what it comes to; a value that does not belong to its type fails."""
     expression = call(name, *operands, **named)
     found = expression.evaluate((), run())
-    assert is_optional(expression.type) or found is not None or str(expression.type) == "Void"
+    assert holds_null(expression.type) or found is not None or str(expression.type) == "Void"
     return str(expression.type), found
 
 

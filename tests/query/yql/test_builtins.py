@@ -58,6 +58,8 @@ CONSTRUCTORS = [
     ("DictCreate", (STRING, INT32), "Dict<String,Int32>", {}),
     ("SetCreate", (STRING,), "Set<String>", {}),
     ("AsTagged", (1, "t"), "Tagged<Int32,'t'>", 1),
+    ("AsTagged", (value(optional(INT32), 1), "t"), "Tagged<Int32?,'t'>", 1),
+    ("AsTagged", (value(optional(INT32), None), "t"), "Tagged<Int32?,'t'>", None),
     (
         "Variant",
         (6, "b", VariantType(StructType((("a", STRING), ("b", INT32))))),

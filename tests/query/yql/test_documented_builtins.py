@@ -180,6 +180,8 @@ PICKLED = [
     ("Decimal('1.5', 22, 9)", "Decimal(22,9)"),
     ("Timestamp('2020-01-01T00:00:00.5Z')", "Timestamp"),
     ("TzDate('2020-01-01,Europe/Moscow')", "TzDate"),
+    ("TzDate32('1900-01-01,Europe/Moscow')", "TzDate32"),
+    ("Just(AsTagged(Nothing(Int32?), 't'))", "Tagged<Int32?,t>?"),
     ("Uuid('f9d5cc3f-f1dc-4d9c-b97e-766e57ca4ccb')", "Uuid"),
     ("Yson('{a=1}')", "Yson"),
     ("Variant(1, 'b', Variant<a:String,b:Int32>)", "Variant<a:String,b:Int32>"),

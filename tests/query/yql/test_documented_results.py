@@ -45,6 +45,38 @@ ROWS: list[tuple[str, Any]] = [
         "1970-01-01,America/Los_Angeles",
     ),
     ("SELECT CAST(CAST(Datetime('2020-01-01T23:59:59Z') AS TzDate) AS String)", "2020-01-01,GMT"),
+    (f"SELECT CAST(CAST(TzDatetime64('1900-01-01T23:59:59,{MOSCOW}') AS TzDate32) AS String)", f"1900-01-01,{MOSCOW}"),
+    (
+        f"SELECT CAST(CAST(TzDatetime64('148108-01-01T02:59:59,{MOSCOW}') AS TzDate32) AS String)",
+        f"148108-01-01,{MOSCOW}",
+    ),
+    (f"SELECT CAST(TzDatetime64('1970-01-01T02:59:59,{MOSCOW}') AS TzDate)", None),
+    (f"SELECT CAST(TzDatetime64('1970-01-01T03:00:00,{MOSCOW}') AS TzDate)", None),
+    (f"SELECT CAST(CAST(TzDatetime64('1970-01-02T00:00:00,{MOSCOW}') AS TzDate) AS String)", f"1970-01-02,{MOSCOW}"),
+    (f"SELECT CAST(CAST('1900-01-01,{MOSCOW}' AS TzDate32) AS String)", f"1900-01-01,{MOSCOW}"),
+    (
+        f"SELECT CAST(AddTimezone(Datetime64('1900-01-01T01:02:03Z'), '{MOSCOW}') AS String)",
+        f"1900-01-01T03:32:20,{MOSCOW}",
+    ),
+    (f"SELECT CAST(RemoveTimezone(TzDate32('1900-01-02,{MOSCOW}')) AS String)", "1900-01-01"),
+    (
+        f"SELECT CAST(RemoveTimezone(TzTimestamp64('1900-01-01T03:32:20.5,{MOSCOW}')) AS String)",
+        "1900-01-01T01:02:03.500000Z",
+    ),
+    ("SELECT FormatType(TypeOf(Nothing(TzDate32?)))", "Optional<TzDate32>"),
+    # A tag is put on the type as it is, and taken from it.
+    ("SELECT FormatType(TypeOf(Just(AsTagged(1, 't'))))", "Optional<Tagged<Int32,'t'>>"),
+    ("SELECT FormatType(TypeOf(AsTagged(Just(1), 't')))", "Tagged<Optional<Int32>,'t'>"),
+    ("SELECT FormatType(TypeOf(AsTagged(Nothing(Int32?), 't')))", "Tagged<Optional<Int32>,'t'>"),
+    ("SELECT FormatType(TypeOf(Untag(Just(AsTagged(Just(1), 't')), 't')))", "Optional<Optional<Int32>>"),
+    ("SELECT Unwrap(Unwrap(Untag(Just(AsTagged(Just(1), 't')), 't')))", 1),
+    ("SELECT Untag(AsTagged(Nothing(Int32?), 't'), 't')", None),
+    ("SELECT Untag(Unwrap(Just(AsTagged(Nothing(Int32?), 't'))), 't')", None),
+    ("SELECT ListNotNull([Just(AsTagged(Nothing(Int32?), 't')), NULL])", [None]),
+    ("SELECT AsTagged(Just(1), 't') = AsTagged(Nothing(Int32?), 't')", None),
+    ("SELECT {1: AsTagged(Nothing(Int32?), 't')}[1]", None),
+    ("SELECT FormatType(TypeOf(IF(true, AsTagged(Just(1), 't'))))", "Tagged<Optional<Int32>,'t'>"),
+    ("SELECT COUNT(DISTINCT x) FROM (SELECT Just(AsTagged(Just(n), 't')) AS x FROM t)", 3),
     # Groups without a name are numbered among themselves; an empty one is NULL.
     ("SELECT Re2::Capture('(?P<foo>x)(a)')('xa')._1", "a"),
     ("SELECT Re2::Capture('(?P<foo>x)(a)')('xa').foo", "x"),
@@ -103,6 +135,18 @@ REFUSED: list[tuple[str, str]] = [
     (
         f"SELECT DateTime::MakeTzDate(DateTime::Split(TzTimestamp('1970-01-01T03:00:00.25,{MOSCOW}')))",
         f"Timestamp 1970-01-01T03:00:00.250000,{MOSCOW} cannot be casted to TzDate",
+    ),
+    (
+        f"SELECT CAST(AddTimezone(CAST(-4611669820218 AS Datetime64), '{MOSCOW}') AS TzDate32)",
+        f"Timestamp -144169-01-01T23:59:59.000000,{MOSCOW} cannot be casted to TzDate32",
+    ),
+    (
+        "SELECT DateTime::MakeTzDate(TzDate32('3000-01-01,UTC'))",
+        "1:8 Mismatch type argument #1, type diff: Resource<'DateTime2.TM64'> != Resource<'DateTime2.TM'>",
+    ),
+    (
+        "SELECT ListFromRange(TzDate32('1-01-01,UTC'), TzDate32('1-01-03,UTC'))",
+        "1:8 Expected a type without a timezone, but got: TzDate32",
     ),
     ("$_ = 1; SELECT $_", "1:16 Unable to reference anonymous name $_"),
     (

@@ -36,7 +36,9 @@ from mayflydb.query.yql.types import (
     TIMESTAMP,
     TIMESTAMP64,
     TZ_DATE,
+    TZ_DATE32,
     TZ_DATETIME,
+    TZ_DATETIME64,
     UINT32,
     UINT64,
     UTF8,
@@ -106,6 +108,9 @@ ORDER: list[tuple[Type, Value, Type, Value, int | None]] = [
     (ListType(INT32), [2], ListType(INT32), [1, 2, 3], 1),
     (ListType(INT32), [1], EMPTY_LIST, [], 1),
     (TaggedType("t", INT32), 1, TaggedType("t", INT32), 2, -1),
+    (TaggedType("t", OptionalType(INT32)), 1, TaggedType("t", OptionalType(INT32)), None, None),
+    (TZ_DATE32, (-1, "UTC"), TIMESTAMP, 0, -1),
+    (TZ_DATE32, (0, "UTC"), TZ_DATETIME64, (0, "Europe/Moscow"), 0),
 ]
 
 

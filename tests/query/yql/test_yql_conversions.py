@@ -33,7 +33,9 @@ from mayflydb.query.yql.types import (
     TIMESTAMP,
     TIMESTAMP64,
     TZ_DATE,
+    TZ_DATE32,
     TZ_TIMESTAMP,
+    TZ_TIMESTAMP64,
     UINT8,
     UINT16,
     UINT32,
@@ -167,6 +169,14 @@ WIDENED: list[tuple[Type, Value, Type, Value]] = [
     (DATE32, 1, TIMESTAMP, REFUSED),
     (TZ_DATE, (1, "GMT"), TZ_TIMESTAMP, (86_400_000_000, "GMT")),
     (TZ_DATE, (1, "GMT"), DATE, REFUSED),
+    (TZ_DATE, (1, "UTC"), TZ_TIMESTAMP64, (86_400_000_000, "UTC")),
+    (TZ_DATE, (1, "UTC"), DATE32, REFUSED),
+    (DATE, 1, TZ_DATE32, (1, "GMT")),
+    (DATE32, -1, TZ_TIMESTAMP64, (-86_400_000_000, "GMT")),
+    (DATE32, 1, TZ_DATE, REFUSED),
+    (TZ_DATE32, (-1, "UTC"), TZ_TIMESTAMP64, (-86_400_000_000, "UTC")),
+    (TZ_DATE32, (1, "UTC"), TZ_DATE, REFUSED),
+    (TZ_DATE32, (1, "UTC"), DATE32, REFUSED),
     (INTERVAL, 5, INTERVAL64, 5),
     (INTERVAL64, 5, INTERVAL, REFUSED),
     (D52, 125, D229, 1_250_000_000),
@@ -186,6 +196,8 @@ WIDENED: list[tuple[Type, Value, Type, Value]] = [
     (DictType(INT32, INT32), {1: 2}, DictType(INT64, DOUBLE), {1: 2.0}),
     (TaggedType("t", INT32), 1, TaggedType("t", INT64), 1),
     (TaggedType("t", INT32), 1, TaggedType("u", INT32), REFUSED),
+    (TaggedType("t", OptionalType(INT32)), None, OptionalType(TaggedType("t", OptionalType(INT32))), Just(None)),
+    (TaggedType("t", OptionalType(INT32)), 1, OptionalType(TaggedType("t", OptionalType(INT64))), Just(1)),
 ]
 
 

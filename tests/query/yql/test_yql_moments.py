@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from mayflydb.query import calendar
 from mayflydb.query.yql import moments, texts
 from mayflydb.query.yql.types import (
     DATE,
@@ -16,8 +17,11 @@ from mayflydb.query.yql.types import (
     TIMESTAMP,
     TIMESTAMP64,
     TZ_DATE,
+    TZ_DATE32,
     TZ_DATETIME,
+    TZ_DATETIME64,
     TZ_TIMESTAMP,
+    TZ_TIMESTAMP64,
     Type,
     Value,
 )
@@ -122,12 +126,61 @@ WRITTEN: list[tuple[Type, Value, str]] = [
     (TZ_DATE, (17_496, "Europe/Moscow"), "2017-11-27,Europe/Moscow"),
     (TZ_DATETIME, (1_603_585_800, "Europe/Berlin"), "2020-10-25T02:30:00,Europe/Berlin"),
     (TZ_TIMESTAMP, (500_000, "America/New_York"), "1969-12-31T19:00:00.500000,America/New_York"),
+    # Days begin within a day of UTC: the same one west of Greenwich, the one before east of it.
+    (TZ_DATE32, (-53_375_809, "UTC"), "-144169-01-01,UTC"),
+    (TZ_DATE32, (-53_375_809, "Europe/Moscow"), "-144169-01-02,Europe/Moscow"),
+    (TZ_DATE32, (-53_375_809, "America/Los_Angeles"), "-144169-01-01,America/Los_Angeles"),
+    (TZ_DATE32, (53_375_807, "UTC"), "148107-12-31,UTC"),
+    (TZ_DATE32, (53_375_807, "Europe/Moscow"), "148108-01-01,Europe/Moscow"),
+    (TZ_DATE32, (53_375_807, "America/Los_Angeles"), "148107-12-31,America/Los_Angeles"),
+    (TZ_DATE32, (-719_163, "UTC"), "-1-12-31,UTC"),
+    # Before the first rule of a zone its local mean time is in force, to the second.
+    (TZ_DATETIME64, (-4_611_669_897_600, "Europe/Moscow"), "-144169-01-01T02:30:17,Europe/Moscow"),
+    (TZ_DATETIME64, (-4_611_669_897_600, "America/Los_Angeles"), "-144170-12-31T16:07:02,America/Los_Angeles"),
+    (TZ_DATETIME64, (-62_135_596_801, "Europe/Moscow"), "1-01-01T02:30:16,Europe/Moscow"),
+    (TZ_DATETIME64, (4_611_669_811_199, "Europe/Moscow"), "148108-01-01T02:59:59,Europe/Moscow"),
+    (TZ_DATETIME64, (253_418_061_600, "Europe/Berlin"), "10000-07-01T12:00:00,Europe/Berlin"),
+    (TZ_TIMESTAMP64, (-1, "UTC"), "1969-12-31T23:59:59.999999,UTC"),
+    (
+        TZ_TIMESTAMP64,
+        (4_611_669_811_199_999_999, "America/Los_Angeles"),
+        "148107-12-31T15:59:59.999999,America/Los_Angeles",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("type", "value", "text"), WRITTEN)
 def test_format(type: Type, value: Value, text: str) -> None:
     assert texts.to_text(type, value) == text
+
+
+@pytest.mark.parametrize("type", moments.ZONED)
+def test_the_limits_of_types_with_a_zone(type: Type) -> None:
+    low, high = moments.LIMITS[type]
+    for value in (low, high):
+        assert texts.from_text(type, texts.to_text(type, (value, "UTC"))) == (value, "UTC")
+    for value in (low - 1, high + 1):
+        assert texts.from_text(type, texts.to_text(type, (value, "UTC"))) is None
+
+
+@pytest.mark.parametrize("type", moments.WIDE_ZONED)
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Moscow", "America/Los_Angeles", "Asia/Kathmandu"])
+def test_texts_with_a_zone_parse_back_in_every_year(type: Type, zone: str, chance: random.Random) -> None:
+    low, high = moments.LIMITS[type]
+    for _ in range(200):
+        value = (chance.randint(low, high), zone)
+        text = texts.to_text(type, value)
+        # A local time that occurs twice is the first one.
+        found = texts.from_text(type, text)
+        assert found is not None and texts.to_text(type, found) == text
+
+
+def test_the_last_rule_of_a_zone_holds_in_all_years_to_come() -> None:
+    for years in (400, 8_000, 140_000):
+        for text in ("2044-03-27T03:00:00,Europe/Berlin", "2044-10-30T01:59:59,Europe/Berlin"):
+            near = texts.from_text(TZ_DATETIME64, text)
+            far = texts.from_text(TZ_DATETIME64, f"{2044 + years}{text[4:]}")
+            assert near is not None and far == (near[0] + years // 400 * calendar.CYCLE * 86_400, "Europe/Berlin")
 
 
 @pytest.mark.parametrize("type", [*moments.NARROW, *moments.WIDE])

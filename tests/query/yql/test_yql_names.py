@@ -18,6 +18,7 @@ READ = [
     ("INT", "Int32"),
     ("BigInt", "Int64"),
     ("TzDateTime", "TzDatetime"),
+    ("TzDateTime64", "TzDatetime64"),
     ("jsondocument", "JsonDocument"),
     ("Uint64?", "Uint64?"),
     ("Uint64??", "Uint64??"),

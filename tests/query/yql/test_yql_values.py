@@ -235,8 +235,8 @@ def test_casts(chance: random.Random) -> None:
             try:
                 found = cast[1](value)
             except Fault as error:
-                # The one cast that fails as a whole: of the first hours, in a zone whose day began before the epoch.
-                if not error.message.endswith("cannot be casted to TzDate"):
+                # The one cast that fails as a whole: of the first hours, in a zone whose day began before them.
+                if not error.message.endswith(("cannot be casted to TzDate", "cannot be casted to TzDate32")):
                     raise
                 continue
             assert holds(cast[0], found), (str(source), value, str(to))

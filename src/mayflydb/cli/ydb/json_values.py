@@ -43,6 +43,7 @@ from mayflydb.query.yql.types import (
     Value,
     VariantType,
     VoidType,
+    holds_null,
 )
 
 _ESCAPES: Final = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\f": "\\f", "\r": "\\r", "\n": "\\n"}
@@ -130,7 +131,7 @@ def from_json(type: Type, given: Any, in_base64: bool = False) -> Value:
                 return None
             inner = from_json(item, given, in_base64)
             # JSON has one null: in nested Optionals it stands for the outermost level.
-            return Just(inner) if isinstance(item, OptionalType) else inner
+            return Just(inner) if holds_null(item) else inner
         case TaggedType(_, item):
             return from_json(item, given, in_base64)
         case ListType(item):

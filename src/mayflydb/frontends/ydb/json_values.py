@@ -45,6 +45,7 @@ from mayflydb.query.yql.types import (
     Value,
     VariantType,
     VoidType,
+    holds_null,
     is_optional,
 )
 
@@ -81,7 +82,7 @@ def writer(type: Type) -> Writer:
     match type:
         case OptionalType(item):
             inner = writer(item)
-            if is_optional(item):
+            if holds_null(item):
                 return lambda value: None if value is None else [inner(value.value)]
             return lambda value: None if value is None else inner(value)
         case TaggedType(_, item):
@@ -132,7 +133,7 @@ def reader(type: Type) -> Reader:
     match type:
         case OptionalType(item):
             inner = reader(item)
-            if is_optional(item):
+            if holds_null(item):
                 return lambda given: None if given is None else Just(inner(_check_list(type, given, 1)[0]))
             return lambda given: None if given is None else inner(given)
         case TaggedType(_, item):

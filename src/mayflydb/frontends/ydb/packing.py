@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from mayflydb.frontends.ydb import wire
 from mayflydb.frontends.ydb.values import columns_field, encoder
 from mayflydb.query.yql.schemas import Row
-from mayflydb.query.yql.types import NullType, OptionalType, Primitive, Type, Value
+from mayflydb.query.yql.types import OptionalType, Primitive, Type, Value, holds_null
 
 ColumnEncoder: TypeAlias = Callable[[Sequence[Value]], Iterable[bytes]]
 """Encodes the values of a column as elements of `items`, one for each value."""
@@ -77,7 +77,7 @@ def _row_head(size: int) -> bytes:
 
 
 def _column_encoder(type: Type) -> ColumnEncoder:
-    if isinstance(type, OptionalType) and not isinstance(type.item, (OptionalType, NullType)):
+    if isinstance(type, OptionalType) and not holds_null(type.item):
         return _optional_encoder(_column_encoder(type.item))
     if isinstance(type, Primitive):
         if type.name in _FIXED_SIZE_TYPES:

@@ -37,6 +37,7 @@ from mayflydb.query.yql.types import (
     VariantType,
     VoidType,
     format_long,
+    holds_null,
 )
 
 ValueEncoder: TypeAlias = Callable[[Value], bytes]
@@ -68,6 +69,10 @@ PRIMITIVE_TYPE_IDS: Final = {
     "Datetime64": 0x41,
     "Timestamp64": 0x42,
     "Interval64": 0x43,
+    # YDB's messages have no names for these three; its clients for Go know them by number.
+    "TzDate32": 0x44,
+    "TzDatetime64": 0x45,
+    "TzTimestamp64": 0x46,
     "String": 0x1001,
     "Utf8": 0x1200,
     "Yson": 0x1201,
@@ -298,7 +303,7 @@ def _optional_encoder(item: Type) -> ValueEncoder:
     inner = encoder(item)
     # A present value is written bare. Only where the inner type has a NULL of its own, the levels are nested, so that
     # "present and NULL" differs from "NULL".
-    if isinstance(item, (OptionalType, NullType)):
+    if holds_null(item):
 
         def encode_level(value: Value) -> bytes:
             return _NULL_FLAG if value is None else _add_length(b"\x5a", inner(value.value))
@@ -494,7 +499,7 @@ def _decimal_decoder(type: DecimalType) -> ValueDecoder:
 
 def _optional_decoder(item: Type) -> ValueDecoder:
     inner = decoder(item)
-    if isinstance(item, (OptionalType, NullType)):
+    if holds_null(item):
 
         def decode_level(given: Any) -> Value:
             kind = given.WhichOneof("value")

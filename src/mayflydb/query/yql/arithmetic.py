@@ -347,11 +347,13 @@ def _moment_plus_interval(type: Type, span: Type, sign: int) -> Result:
     return OptionalType(result), add_zoned
 
 
-_WIDE_FORMS: Final[Mapping[Type, Primitive]] = dict(zip(moments.NARROW, moments.WIDE, strict=True))
+_WIDE_FORMS: Final[Mapping[Type, Primitive]] = dict(
+    zip((*moments.NARROW, *moments.NARROW_ZONED), (*moments.WIDE, *moments.WIDE_ZONED), strict=True)
+)
 
 
 def _difference(left: Type, right: Type) -> Result:
-    wide = left in moments.WIDE or right in moments.WIDE
+    wide = moments.is_wide(left) or moments.is_wide(right)
     first, second = _to_micros(left), _to_micros(right)
     return INTERVAL64 if wide else INTERVAL, lambda a, b: first(a) - second(b)
 

@@ -26,8 +26,7 @@ from mayflydb.query.yql.types import (
     JSON_DOCUMENT,
     STRING,
     TZ_DATE,
-    TZ_DATETIME,
-    TZ_TIMESTAMP,
+    TZ_DATE32,
     UINT64,
     UTF8,
     YSON,
@@ -257,8 +256,8 @@ def _to_moment(source: Type, to: Type) -> Converter:
     least, greatest = (moments.rescale(limit, source, to) for limit in moments.LIMITS[source])
     fails = not (low <= least and greatest <= high)
 
-    if to == TZ_DATE and source in (TZ_DATETIME, TZ_TIMESTAMP):
-        return lambda value: (zones.day_of(value[0] * moments.SCALES[source], value[1]), value[1]), False
+    if to in _ZONED_DAYS and source in moments.ZONED and source not in _ZONED_DAYS:
+        return _to_zoned_day(source, to, fails)
 
     def convert(value: Any) -> Value:
         there = moments.rescale(number(value), source, to)
@@ -267,6 +266,21 @@ def _to_moment(source: Type, to: Type) -> Converter:
         if to not in moments.ZONED:
             return there
         return (there, value[1] if source in moments.ZONED else _ZONE)
+
+    return convert, fails
+
+
+_ZONED_DAYS: Final = (TZ_DATE, TZ_DATE32)
+
+
+def _to_zoned_day(source: Type, to: Type, fails: bool) -> Converter:
+    scale = moments.SCALES[source]
+
+    def convert(value: tuple[int, str]) -> Value:
+        micros, name = value[0] * scale, value[1]
+        if fails and not moments.fits(to, zones.find_day(micros, name)):
+            return FAILED
+        return zones.day_of(to, micros, name), name
 
     return convert, fails
 

@@ -41,6 +41,7 @@ from mayflydb.query.yql.types import (
     VariantType,
     VoidType,
     format_long,
+    holds_null,
 )
 
 Compare: TypeAlias = Callable[[Any, Any], int | None]
@@ -485,7 +486,7 @@ def _group_optional(item: Type) -> Callable[[Value], Hashable]:
     inner = group_key(item)
     if inner is _identity:
         return _identity
-    if isinstance(item, OptionalType):
+    if holds_null(item):
         return lambda value: None if value is None else Just(inner(value.value))
     return lambda value: None if value is None else inner(value)
 

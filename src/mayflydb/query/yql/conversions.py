@@ -41,6 +41,7 @@ from mayflydb.query.yql.types import (
     Type,
     Value,
     bare,
+    holds_null,
     optional,
 )
 
@@ -81,7 +82,7 @@ def _into_optional(source: Type, to: OptionalType) -> Convert | None:
         inner = find_widening(source.item, to.item)
         if inner is None or inner is identity:
             return inner
-        step, nested = inner, isinstance(to.item, OptionalType)
+        step, nested = inner, holds_null(to.item)
         return lambda value: (
             None if value is None else Just(step(value.value)) if nested and isinstance(value, Just) else step(value)
         )
@@ -90,9 +91,9 @@ def _into_optional(source: Type, to: OptionalType) -> Convert | None:
 
 
 def _wrap_in_just(step: Convert, item: Type) -> Convert:
-    """Wrap the result of `step` in a Just where `item` is an Optional itself, so that a NULL inside differs from a NULL
+    """Wrap the result of `step` in a Just where `item` has a NULL itself, so that a NULL inside differs from a NULL
     outside."""
-    return (lambda value: Just(step(value))) if isinstance(item, (OptionalType, NullType)) else step
+    return (lambda value: Just(step(value))) if holds_null(item) else step
 
 
 def _widen_primitive(source: Primitive, to: Primitive) -> Convert | None:
@@ -115,9 +116,8 @@ def _widen_primitive(source: Primitive, to: Primitive) -> Convert | None:
     return None
 
 
-_KINDS: Final[Mapping[Type, int]] = {
-    type: place for types in (moments.NARROW, moments.WIDE, moments.ZONED) for place, type in enumerate(types)
-}
+_MOMENTS: Final = (moments.NARROW, moments.WIDE, moments.NARROW_ZONED, moments.WIDE_ZONED)
+_KINDS: Final[Mapping[Type, int]] = {type: place for types in _MOMENTS for place, type in enumerate(types)}
 """The unit of each type of dates and times: days, seconds, microseconds."""
 
 
@@ -125,7 +125,8 @@ def _is_finer(source: Type, to: Type) -> bool:
     """True if `to` holds every value of `source`: its unit is as fine or finer, and it is not narrower."""
     if _KINDS[source] > _KINDS[to]:
         return False
-    return source in moments.NARROW or any(source in kind and to in kind for kind in (moments.WIDE, moments.ZONED))
+    # A type without a zone becomes one with a zone, and a narrow one becomes a wide one, never the other way.
+    return (source not in moments.ZONED or to in moments.ZONED) and (moments.is_wide(to) or not moments.is_wide(source))
 
 
 def _infallible_cast(source: Type, to: Type) -> Convert | None:
@@ -295,7 +296,7 @@ def _fit_constant(value: Value, source: Type, to: Type) -> Value:
             return None
         inner = source.item if isinstance(source, OptionalType) else source
         fitted = _fit_constant(value.value if isinstance(value, Just) else value, inner, to.item)
-        return Just(fitted) if fitted is not FAILED and isinstance(to.item, OptionalType) else fitted
+        return Just(fitted) if fitted is not FAILED and holds_null(to.item) else fitted
     if isinstance(source, (NullType, OptionalType)):
         return FAILED
     if source == to:

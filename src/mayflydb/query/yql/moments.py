@@ -22,8 +22,11 @@ from mayflydb.query.yql.types import (
     TIMESTAMP,
     TIMESTAMP64,
     TZ_DATE,
+    TZ_DATE32,
     TZ_DATETIME,
+    TZ_DATETIME64,
     TZ_TIMESTAMP,
+    TZ_TIMESTAMP64,
     Primitive,
     Type,
 )
@@ -33,7 +36,9 @@ DAY: Final = 86_400 * SECOND
 
 NARROW: Final = (DATE, DATETIME, TIMESTAMP)
 WIDE: Final = (DATE32, DATETIME64, TIMESTAMP64)
-ZONED: Final = (TZ_DATE, TZ_DATETIME, TZ_TIMESTAMP)
+NARROW_ZONED: Final = (TZ_DATE, TZ_DATETIME, TZ_TIMESTAMP)
+WIDE_ZONED: Final = (TZ_DATE32, TZ_DATETIME64, TZ_TIMESTAMP64)
+ZONED: Final = (*NARROW_ZONED, *WIDE_ZONED)
 MOMENTS: Final = (*NARROW, *WIDE, *ZONED)
 INTERVALS: Final = (INTERVAL, INTERVAL64)
 
@@ -42,7 +47,9 @@ _FIRST_DAY, _LAST_DAY = -53_375_809, 53_375_807
 # Days from 1970-01-01 up to 2106-01-01, the first day behind the narrow types.
 _DAYS: Final = 49_673
 
-LIMITS: Final[Mapping[Type, tuple[int, int]]] = {
+UNZONED: Final[Mapping[Type, Primitive]] = dict(zip(ZONED, (*NARROW, *WIDE), strict=True))
+
+_LIMITS: Final[Mapping[Type, tuple[int, int]]] = {
     DATE: (0, _DAYS - 1),
     DATETIME: (0, _DAYS * 86_400 - 1),
     TIMESTAMP: (0, _DAYS * DAY - 1),
@@ -51,30 +58,29 @@ LIMITS: Final[Mapping[Type, tuple[int, int]]] = {
     DATETIME64: (-4_611_669_897_600, 4_611_669_811_199),
     TIMESTAMP64: (-4_611_669_897_600_000_000, 4_611_669_811_199_999_999),
     INTERVAL64: (-intervals.MAX_INTERVAL_64, intervals.MAX_INTERVAL_64),
-    TZ_DATE: (0, _DAYS - 1),
-    TZ_DATETIME: (0, _DAYS * 86_400 - 1),
-    TZ_TIMESTAMP: (0, _DAYS * DAY - 1),
 }
+LIMITS: Final = {**_LIMITS, **{zoned: _LIMITS[plain] for zoned, plain in UNZONED.items()}}
 """The limits of each type; for a type with a zone, those of the number beside the zone."""
 
-SCALES: Final[Mapping[Type, int]] = {
+_SCALES: Final[Mapping[Type, int]] = {
     DATE: DAY,
     DATE32: DAY,
-    TZ_DATE: DAY,
     DATETIME: SECOND,
     DATETIME64: SECOND,
-    TZ_DATETIME: SECOND,
     TIMESTAMP: 1,
     TIMESTAMP64: 1,
-    TZ_TIMESTAMP: 1,
     INTERVAL: 1,
     INTERVAL64: 1,
 }
+SCALES: Final = {**_SCALES, **{zoned: _SCALES[plain] for zoned, plain in UNZONED.items()}}
 """Microseconds in one unit of each type."""
 
 _DAYS_OF: Final[Mapping[Type, Primitive]] = {**dict.fromkeys(NARROW, DATE), **dict.fromkeys(WIDE, DATE32)}
 
-UNZONED: Final[Mapping[Type, Primitive]] = dict(zip(ZONED, NARROW, strict=True))
+
+def is_wide(type: Type) -> bool:
+    """True for the dates and times of 144169 BC to 148107 AD, with a zone or without."""
+    return type in WIDE or type in WIDE_ZONED
 
 
 def fits(type: Type, value: int) -> bool:
@@ -128,6 +134,9 @@ _LOCAL: Final[Mapping[Type, re.Pattern[str]]] = {
     DATE: _GRAMMARS[DATE],
     DATETIME: re.compile(_DATE + _TIME, re.ASCII),
     TIMESTAMP: re.compile(_DATE + _TIME + _FRACTION, re.ASCII),
+    DATE32: _GRAMMARS[DATE32],
+    DATETIME64: re.compile(_WIDE_DATE + _TIME, re.ASCII),
+    TIMESTAMP64: re.compile(_WIDE_DATE + _TIME + _FRACTION, re.ASCII),
 }
 
 

@@ -8,9 +8,9 @@
 | Decimal(p,s) | int, the value times 10^s; `DECIMAL_INF`, its negative and `DECIMAL_NAN` for infinities and NaN |
 | DyNumber | decimal.Decimal, finite, of 38 digits at most |
 | Uuid | 16 bytes, as on the wire: a GUID in little-endian order |
-| TzDate, TzDatetime, TzTimestamp | (int as without a zone, UTC; zone name) |
+| TzDate, TzDatetime, TzTimestamp and their wide forms | (int as without a zone, UTC; zone name) |
 | Optional | None for NULL; a value that is not NULL stands for itself |
-| Optional of Optional | None, or a `Just` around the inner value at each level but the innermost |
+| Optional of Optional, with or without tags between | None, or a `Just` around the inner value at each level but the innermost |
 | List, Tuple, Struct | list, tuple, tuple in the order of the type's members |
 | Dict, Set | dict; dict with None for each payload |
 | Variant | (index of the alternative, value) |
@@ -140,6 +140,7 @@ DATE32, DATETIME64, TIMESTAMP64, INTERVAL64 = (
     Primitive(n) for n in ("Date32", "Datetime64", "Timestamp64", "Interval64")
 )
 TZ_DATE, TZ_DATETIME, TZ_TIMESTAMP = (Primitive(n) for n in ("TzDate", "TzDatetime", "TzTimestamp"))
+TZ_DATE32, TZ_DATETIME64, TZ_TIMESTAMP64 = (Primitive(n) for n in ("TzDate32", "TzDatetime64", "TzTimestamp64"))
 VOID, NULL, EMPTY_LIST, EMPTY_DICT = VoidType(), NullType(), EmptyListType(), EmptyDictType()
 
 SIGNED: Final = (INT8, INT16, INT32, INT64)
@@ -153,7 +154,7 @@ PRIMITIVES: Final = {
     for each in (
         *(BOOL, *NUMBERS, STRING, UTF8, YSON, JSON, JSON_DOCUMENT, UUID, DYNUMBER),
         *(DATE, DATETIME, TIMESTAMP, INTERVAL, DATE32, DATETIME64, TIMESTAMP64, INTERVAL64),
-        *(TZ_DATE, TZ_DATETIME, TZ_TIMESTAMP),
+        *(TZ_DATE, TZ_DATETIME, TZ_TIMESTAMP, TZ_DATE32, TZ_DATETIME64, TZ_TIMESTAMP64),
     )
 }
 """Primitive types by canonical name."""
@@ -164,9 +165,14 @@ def is_optional(type: Type) -> bool:
     return isinstance(type, (OptionalType, NullType))
 
 
+def holds_null(type: Type) -> bool:
+    """True if None is a value of the type: that of an Optional, or of a tag on one."""
+    return holds_null(type.item) if isinstance(type, TaggedType) else is_optional(type)
+
+
 def optional(type: Type) -> Type:
-    """The Optional of a type; an Optional stays as it is."""
-    return type if is_optional(type) else OptionalType(type)
+    """The Optional of a type; one that holds NULL stays as it is."""
+    return type if holds_null(type) else OptionalType(type)
 
 
 def bare(type: Type) -> Type:

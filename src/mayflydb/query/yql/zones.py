@@ -7,13 +7,17 @@ from functools import lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo
 
+from mayflydb.query.calendar import CYCLE
 from mayflydb.query.yql import moments
 from mayflydb.query.yql.faults import fault
-from mayflydb.query.yql.types import TIMESTAMP, Type
+from mayflydb.query.yql.types import TIMESTAMP, Type, format_type
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND: Final = timedelta(seconds=1)
 _DAY: Final = 86_400
+_CYCLE: Final = CYCLE * _DAY
+# Seconds of the years 5 to 9987, within which Python's datetime has room for any offset of a zone.
+_FIRST, _LAST = -62_000_000_000, 253_000_000_000
 
 
 @lru_cache(maxsize=1024)
@@ -28,9 +32,20 @@ def zone_of(name: str) -> ZoneInfo | None:
         return None
 
 
+def _move_near(seconds: int) -> int:
+    """A time with the same offset in each zone, in a year that Python's datetime knows.
+
+    Before the year 5, as on every day before a zone's first rule, its local mean time is in force. After 9987 the last rule is,
+    which repeats with the calendar: years that are 400 apart begin on the same weekday.
+    """
+    if seconds < _FIRST:
+        return _FIRST
+    return seconds if seconds < _LAST else _LAST - _CYCLE + (seconds - _LAST) % _CYCLE
+
+
 def offset_at(zone: ZoneInfo, seconds: int) -> int:
     """The offset of a zone from UTC in seconds, at an instant in seconds since 1970."""
-    offset = zone.utcoffset((_EPOCH + timedelta(seconds=seconds)).astimezone(zone))
+    offset = zone.utcoffset((_EPOCH + timedelta(seconds=_move_near(seconds))).astimezone(zone))
     return offset // _SECOND if offset is not None else 0
 
 
@@ -42,27 +57,34 @@ def to_utc(zone: ZoneInfo, local: int) -> int:
     """
     # With fold=0, the default, Python takes the first of two equal local times, and in a gap the offset before the
     # change.
-    there = (_EPOCH + timedelta(seconds=local)).replace(tzinfo=zone)
+    there = (_EPOCH + timedelta(seconds=_move_near(local))).replace(tzinfo=zone)
     offset = zone.utcoffset(there)
     return local - (offset // _SECOND if offset is not None else 0)
 
 
-def day_of(micros: int, name: str) -> int:
-    """The TzDate of an instant: the UTC day in which the day of the zone begins.
+def day_of(type: Type, micros: int, name: str) -> int:
+    """The TzDate or TzDate32 of an instant: the UTC day in which the day of the zone begins.
 
-    `micros`: since 1970, in UTC. Faults: that day begins before 1970
+    `micros`: since 1970, in UTC. Faults: that day begins before the first day of the type
     (https://ydb.tech/docs/en/yql/reference/types/cast).
     """
+    found = find_day(micros, name)
+    if found < moments.LIMITS[type][0]:
+        seconds = micros // moments.SECOND
+        zone = zone_of(name)
+        local = seconds if zone is None else seconds + offset_at(zone, seconds)
+        shown = moments.local_text(TIMESTAMP, local * moments.SECOND)
+        raise fault(f"Timestamp {shown}.{micros % moments.SECOND:06},{name} cannot be casted to {format_type(type)}")
+    return found
+
+
+def find_day(micros: int, name: str) -> int:
+    """The UTC day in which the day of the zone begins."""
     zone = zone_of(name)
     seconds = micros // moments.SECOND
     if zone is None:
         return seconds // _DAY
-    local = seconds + offset_at(zone, seconds)
-    found = to_utc(zone, local // _DAY * _DAY) // _DAY
-    if found < 0:
-        shown = moments.local_text(TIMESTAMP, local * moments.SECOND)
-        raise fault(f"Timestamp {shown}.{micros % moments.SECOND:06},{name} cannot be casted to TzDate")
-    return found
+    return to_utc(zone, (seconds + offset_at(zone, seconds)) // _DAY * _DAY) // _DAY
 
 
 def parse(type: Type, text: str) -> tuple[int, str] | None:

@@ -55,6 +55,9 @@ COMPUTED = {
     "Float": "nan",
     "String": "é",
     "TzDate": "2030-01-01,Europe/Berlin",
+    "TzDate32": "1900-01-01,Europe/Berlin",
+    "TzDatetime64": "-144169-01-01T00:00:00,UTC",
+    "TzTimestamp64": "148107-12-31T23:59:59.999999,UTC",
     "Int32??": [None],
     "List<Utf8?>": ["a", None],
     "Tuple<Int32,Utf8>": [1, "a"],
@@ -63,6 +66,7 @@ COMPUTED = {
     "Set<Utf8>": [["a", None]],
     "Variant<Int32,Utf8>": [1, "a"],
     "Tagged<Int32,'t'>": 7,
+    "Tagged<Int32?,'t'>?": [None],
 }
 
 

@@ -26,6 +26,7 @@ from mayflydb.query.yql.types import (
     INT64,
     TIMESTAMP,
     TZ_DATE,
+    TZ_DATE32,
     UINT32,
     UINT64,
     UTF8,
@@ -122,6 +123,11 @@ CREATE_REFUSED = [
     ("/local/t", spec_of(column("a b", UTF8)), "Invalid name for column 'a b'"),
     ("/local/t", spec_of(column("f", FLOAT), key=("f",)), "Column f has wrong key type Float"),
     ("/local/t", spec_of(column("z", TZ_DATE)), "Type 'TzDate' specified for column 'z' is not supported by storage"),
+    (
+        "/local/t",
+        spec_of(column("z", TZ_DATE32)),
+        "Type 'TzDate32' specified for column 'z' is not supported by storage",
+    ),
     (
         "/local/t",
         spec_of(column("l", ListType(INT32))),

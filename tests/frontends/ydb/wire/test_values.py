@@ -43,6 +43,7 @@ from mayflydb.query.yql.types import (
     PRIMITIVES,
     STRING,
     TIMESTAMP,
+    TZ_DATE32,
     TZ_TIMESTAMP,
     UINT8,
     UINT32,
@@ -108,6 +109,8 @@ def test_types_both_ways(type: Type, text: str) -> None:
 def test_every_primitive_type_has_the_number_of_the_protocol() -> None:
     numbers = TypeMessage.DESCRIPTOR.enum_types_by_name["PrimitiveTypeId"].values_by_name
     names = {name.replace("_", "").lower(): value.number for name, value in numbers.items() if value.number}
+    # The messages have no names for the wide types with a zone.
+    names |= {"tzdate32": 0x44, "tzdatetime64": 0x45, "tztimestamp64": 0x46}
     assert {name.lower() for name in PRIMITIVES} == set(names)
     for name, type in PRIMITIVES.items():
         assert TypeMessage.FromString(encode_type(type)).type_id == names[name.lower()]
@@ -170,6 +173,12 @@ VALUES: list[tuple[Type, Value, str]] = [
     (DictType(UTF8, VOID), {"a": None}, 'pairs { key { text_value: "a" } payload { null_flag_value: NULL_VALUE } }'),
     (VariantType(TupleType((INT32, UTF8))), (1, "a"), 'nested_value { text_value: "a" } variant_index: 1'),
     (TaggedType("t", INT32), 5, "int32_value: 5"),
+    (TaggedType("t", OptionalType(INT32)), 5, "int32_value: 5"),
+    (TaggedType("t", OptionalType(INT32)), None, "null_flag_value: NULL_VALUE"),
+    (OptionalType(TaggedType("t", OptionalType(INT32))), None, "null_flag_value: NULL_VALUE"),
+    (OptionalType(TaggedType("t", OptionalType(INT32))), Just(None), "nested_value { null_flag_value: NULL_VALUE }"),
+    (OptionalType(TaggedType("t", OptionalType(INT32))), Just(7), "nested_value { int32_value: 7 }"),
+    (TZ_DATE32, (-53_375_809, "UTC"), 'text_value: "-144169-01-01,UTC"'),
     (VOID, None, "null_flag_value: NULL_VALUE"),
     (NULL, None, "null_flag_value: NULL_VALUE"),
     (EMPTY_LIST, [], ""),

@@ -11,6 +11,7 @@ from mayflydb.frontends.ydb.schemes.faults import Invalid
 from mayflydb.frontends.ydb.schemes.specs import ColumnSpec
 from mayflydb.frontends.ydb.serials import check_sequence, sequence_of
 from mayflydb.frontends.ydb.tables import StoredColumn
+from mayflydb.query.yql.moments import ZONED
 from mayflydb.query.yql.names import resolve_type
 from mayflydb.query.yql.parser import parse_type
 from mayflydb.query.yql.types import (
@@ -18,9 +19,6 @@ from mayflydb.query.yql.types import (
     FLOAT,
     JSON,
     JSON_DOCUMENT,
-    TZ_DATE,
-    TZ_DATETIME,
-    TZ_TIMESTAMP,
     YSON,
     DecimalType,
     Primitive,
@@ -38,7 +36,7 @@ MAX_NAME_LENGTH: Final = 255
 NON_KEY_TYPES: Final = frozenset((YSON, JSON, JSON_DOCUMENT, DOUBLE, FLOAT))
 """Types that cannot be key columns."""
 
-NON_STORED_TYPES: Final = frozenset((TZ_DATE, TZ_DATETIME, TZ_TIMESTAMP))
+NON_STORED_TYPES: Final = frozenset(ZONED)
 """Types that cannot be stored in columns."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]+\Z")

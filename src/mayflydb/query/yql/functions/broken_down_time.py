@@ -9,13 +9,15 @@ from typing import Final
 
 import msgspec
 
-from mayflydb.query.calendar import CYCLE, month_length, weekday
-from mayflydb.query.yql.moments import MOMENTS, SCALES, WIDE, ZONED, date_of, days_of, fits
+from mayflydb.query.calendar import month_length, weekday
+from mayflydb.query.yql.moments import MOMENTS, SCALES, ZONED, date_of, days_of, fits, is_wide
 from mayflydb.query.yql.types import (
     TIMESTAMP,
     TIMESTAMP64,
     TZ_DATE,
+    TZ_DATE32,
     TZ_TIMESTAMP,
+    TZ_TIMESTAMP64,
     Primitive,
     Type,
     Value,
@@ -28,9 +30,6 @@ TM64: Final = Primitive("Resource<'DateTime2.TM64'>")
 SECOND: Final = 1_000_000
 DAY: Final = 86_400 * SECOND
 UTC: Final = "GMT"
-_CYCLE: Final = CYCLE * 86_400
-# Seconds of the years 5 to 9987, within which Python's datetime has room for any offset of a zone.
-_FIRST, _LAST = -62_000_000_000, 253_000_000_000
 
 
 class LocalTime(msgspec.Struct, frozen=True):
@@ -65,7 +64,7 @@ def is_moment(kind: Type) -> bool:
 
 def broken_down_type(kind: Type) -> Primitive:
     """The type of the broken-down time of such an instant."""
-    return TM64 if bare(kind) in WIDE or bare(kind) == TM64 else TM
+    return TM64 if is_wide(bare(kind)) or bare(kind) == TM64 else TM
 
 
 def from_instant(local: int, zone: str = UTC) -> LocalTime:
@@ -95,18 +94,15 @@ def to_instant(moment: LocalTime) -> int:
     if zone is None:
         return local
     seconds, rest = divmod(local, SECOND)
-    # Python's calendar ends with the year 9999. Years that are 400 apart begin on the same weekday, so a zone's rules apply
-    # alike.
-    away = 0 if _FIRST <= seconds < _LAST else seconds // _CYCLE * _CYCLE
-    return (to_utc(zone, seconds - away) + away) * SECOND + rest
+    return to_utc(zone, seconds) * SECOND + rest
 
 
 def build_value(kind: Type, moment: LocalTime) -> Value:
     """Return a value of this type, without the finer parts."""
-    if kind == TZ_DATE:
-        return (day_of(to_instant(moment), moment.zone), moment.zone)
+    if kind in (TZ_DATE, TZ_DATE32):
+        return (day_of(kind, to_instant(moment), moment.zone), moment.zone)
     if kind in ZONED:
-        cut = moment if kind == TZ_TIMESTAMP else truncate_to(moment, SECOND)
+        cut = moment if kind in (TZ_TIMESTAMP, TZ_TIMESTAMP64) else truncate_to(moment, SECOND)
         return (to_instant(cut) // SCALES[kind], moment.zone)
     return to_instant(moment) // SCALES[kind]
 

@@ -17,7 +17,6 @@ from mayflydb.query.yql.functions.support import (
     convert_operand,
     count_operands,
     evaluate_constant,
-    map_value,
     type_at,
     value_at,
     values_of,
@@ -258,8 +257,6 @@ def _as_enum(call: Invocation) -> Operand:
 def _as_tagged(call: Invocation) -> Operand:
     count_operands(call, 2)
     given, tag = value_at(call, 0), _label(call, 1)
-    if isinstance(given.type, OptionalType):
-        return map_value(given, TaggedType(tag, given.type.item), lambda value: value)
     return apply_with_nulls([given], TaggedType(tag, given.type), lambda value: value)
 
 
@@ -269,7 +266,9 @@ def _untag(call: Invocation) -> Operand:
     kind = bare(given.type)
     if not isinstance(kind, TaggedType) or kind.tag != tag:
         raise argument_fault(call, f"Expected tagged type with tag: {tag}, but got: {format_type(given.type)}")
-    return map_value(given, kind.item, lambda value: value)
+    # An Optional of the tagged type keeps its level, and a value in it the form that it has there.
+    wanted = OptionalType(kind.item) if isinstance(given.type, OptionalType) else kind.item
+    return apply_with_nulls([given], wanted, lambda value: value)
 
 
 def _nothing(call: Invocation) -> Operand:

@@ -17,7 +17,7 @@ from mayflydb.query.yql.functions.support import (
     map_value,
     value_at,
 )
-from mayflydb.query.yql.moments import MOMENTS, SCALES, UNZONED, WIDE, ZONED, fits
+from mayflydb.query.yql.moments import MOMENTS, SCALES, UNZONED, ZONED, fits, is_wide
 from mayflydb.query.yql.types import (
     INT32,
     INT64,
@@ -61,7 +61,7 @@ def _to_unit(name: str, unit: int) -> Builder:
         if kind not in MOMENTS or name in ("Days", "Hours", "Minutes"):
             raise argument_fault(call, f"Unsupported type: {format_type(given.type)}")
         scale = SCALES[UNZONED.get(kind, kind)]
-        result = INT64 if kind in WIDE else UINT32 if name == "Seconds" else UINT64
+        result = INT64 if is_wide(kind) else UINT32 if name == "Seconds" else UINT64
         if kind in ZONED:
             return map_value(given, result, lambda value: value[0] * scale // unit)
         return map_value(given, result, lambda value: value * scale // unit)

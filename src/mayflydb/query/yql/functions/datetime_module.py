@@ -34,7 +34,7 @@ from mayflydb.query.yql.functions.support import (
     mismatch_fault,
     value_at,
 )
-from mayflydb.query.yql.moments import days_of
+from mayflydb.query.yql.moments import days_of, is_wide
 from mayflydb.query.yql.types import (
     DATE,
     DATE32,
@@ -48,8 +48,11 @@ from mayflydb.query.yql.types import (
     TIMESTAMP,
     TIMESTAMP64,
     TZ_DATE,
+    TZ_DATE32,
     TZ_DATETIME,
+    TZ_DATETIME64,
     TZ_TIMESTAMP,
+    TZ_TIMESTAMP64,
     UINT8,
     UINT16,
     UINT32,
@@ -89,7 +92,10 @@ def _split(call: Invocation) -> Operand:
 def _make(kind: Type) -> Builder:
     def build(call: Invocation) -> Operand:
         count_operands(call, 1)
-        return map_value(moment_at(call, 0), kind, lambda moment: build_value(kind, moment))
+        given = moment_at(call, 0)
+        if bare(given.type) == TM64 and not is_wide(kind):
+            raise mismatch_fault(call, 0, given.type, TM)
+        return map_value(given, kind, lambda moment: build_value(kind, moment))
 
     return build
 
@@ -272,7 +278,10 @@ def _shift(months: int) -> Builder:
 BUILDERS: Final[dict[str, Builder]] = {
     "Split": _split,
     **{f"Make{kind}": _make(kind) for kind in (DATE, DATETIME, TIMESTAMP, TZ_DATE, TZ_DATETIME, TZ_TIMESTAMP)},
-    **{f"Make{kind}": _make(kind) for kind in (DATE32, DATETIME64, TIMESTAMP64)},
+    **{
+        f"Make{kind}": _make(kind)
+        for kind in (DATE32, DATETIME64, TIMESTAMP64, TZ_DATE32, TZ_DATETIME64, TZ_TIMESTAMP64)
+    },
     "GetYear": _year,
     "GetDayOfYear": _get(UINT16, lambda moment: moment.day_of_year),
     "GetMonth": _get(UINT8, lambda moment: moment.date[1]),

@@ -16,7 +16,7 @@ from mayflydb.query.yql.functions.support import (
     map_value,
     value_at,
 )
-from mayflydb.query.yql.moments import SCALES, WIDE
+from mayflydb.query.yql.moments import SCALES, ZONED, is_wide
 from mayflydb.query.yql.schemas import Row, Run
 from mayflydb.query.yql.sizes import check_items
 from mayflydb.query.yql.types import (
@@ -61,8 +61,10 @@ def _range_type(kind: Type) -> Type:
 
 def _from_moments(call: Invocation, stepped: bool) -> Operand:
     kind, given = common_type(call, [value_at(call, 0), value_at(call, 1)])
+    if bare(kind) in ZONED:
+        raise argument_fault(call, f"Expected a type without a timezone, but got: {format_type(kind)}")
     unit = SCALES[bare(kind)]
-    step = convert_operand(call, 2, INTERVAL64 if bare(kind) in WIDE else INTERVAL) if stepped else None
+    step = convert_operand(call, 2, INTERVAL64 if is_wide(bare(kind)) else INTERVAL) if stepped else None
     if step is None:
         return apply_with_nulls(given, _range_type(kind), lambda low, high: _build_range(low, high, 1, call))
     return apply_with_nulls(

@@ -45,6 +45,7 @@ from mayflydb.query.yql.types import (
     Value,
     bare,
     format_type,
+    holds_null,
     is_optional,
     optional,
 )
@@ -338,7 +339,7 @@ def _not_null(call: Invocation) -> Operand:
     given, item = list_at(call, 0)
     if not isinstance(item, OptionalType):
         return given
-    inner: Callable[[Value], Value] = (lambda v: v.value) if is_optional(item.item) else (lambda v: v)
+    inner: Callable[[Value], Value] = (lambda v: v.value) if holds_null(item.item) else (lambda v: v)
     return map_value(given, ListType(item.item), lambda values: [inner(value) for value in values if value is not None])
 
 

@@ -45,7 +45,7 @@ from mayflydb.query.yql.types import (
     VoidType,
     bare,
     format_type,
-    is_optional,
+    holds_null,
 )
 
 
@@ -69,7 +69,7 @@ def _write(kind: Type, value: Value) -> Any:
         case OptionalType(item):
             if value is None:
                 return None
-            return [_write(item, value.value if is_optional(item) else value)]
+            return [_write(item, value.value if holds_null(item) else value)]
         case ListType(item):
             return [_write(item, each) for each in value]
         case TaggedType(_, item):
@@ -110,7 +110,7 @@ def _read(kind: Type, found: Any) -> Value:
                 return None
             (inner,) = _list(found, 1)
             value = _read(item, inner)
-            return Just(value) if is_optional(item) else value
+            return Just(value) if holds_null(item) else value
         case ListType(item):
             return [_read(item, each) for each in _list(found)]
         case TaggedType(_, item):

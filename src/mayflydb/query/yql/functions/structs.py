@@ -35,6 +35,7 @@ from mayflydb.query.yql.types import (
     VariantType,
     bare,
     format_type,
+    holds_null,
     is_optional,
     optional,
 )
@@ -248,7 +249,7 @@ def _spread(force: bool) -> Builder:
         if not isinstance(item, TupleType) or len(item.items) != 2:
             raise argument_fault(call, f"Expected list of pairs, but got: {format_type(given.type)}")
         payload = item.items[1]
-        some: Callable[[Value], Value] = _identity if is_optional(payload) else wrap_optional(payload)
+        some: Callable[[Value], Value] = _identity if holds_null(payload) else wrap_optional(payload)
         ordered = sorted(names)
         result = StructType(tuple((name, optional(payload)) for name in ordered))
 
@@ -295,7 +296,7 @@ def _merge(merge: Lambda, name: str, left: Expression | None, right: Expression 
     def side(given: Expression | None) -> Expression:
         if given is None:
             return constant(optional(kind), None)
-        return given if is_optional(given.type) else as_optional(given)
+        return given if holds_null(given.type) else as_optional(given)
 
     one, two = side(left), side(right)
     body = merge.bind([STRING, one.type, two.type])

@@ -32,6 +32,7 @@ from mayflydb.query.yql.types import (
     Value,
     bare,
     format_long,
+    holds_null,
     is_optional,
     optional,
 )
@@ -213,12 +214,12 @@ def common_type(call: Invocation, given: Sequence[Expression]) -> tuple[Type, li
 
 def wrap_optional(kind: Type) -> Callable[[Value], Value]:
     """Return the function that puts a value of this type into an Optional."""
-    return Just if is_optional(kind) else _identity
+    return Just if holds_null(kind) else _identity
 
 
 def unwrap_optional(kind: OptionalType) -> Callable[[Value], Value]:
     """Return the function that takes the value out of an Optional that has one."""
-    return _inside if is_optional(kind.item) else _identity
+    return _inside if holds_null(kind.item) else _identity
 
 
 def _identity(value: Value) -> Value:
