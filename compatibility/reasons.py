@@ -175,7 +175,7 @@ def why(test: Test) -> str:
         if _fits(reason, test):
             return reason.title
     if named := _REFUSED.search(test.said):
-        return "Refused by name: " + named[1].strip(" {'")
+        return "Refused by name: " + named[1].lstrip(" {'")
     return UNEXPLAINED
 
 
