@@ -106,7 +106,8 @@ def _request(name: str, fields: dict[str, Any]) -> tuple[Any, bytes]:
 def connected(endpoint: str, credentials: Any = None) -> Iterator[Raw]:
     """`grpc://127.0.0.1:2136`"""
     address = endpoint.partition("://")[2]
-    options = (("grpc.max_receive_message_length", -1),)
+    # Connections of a pool of its own: those that all channels share wait after a failure, also of a channel before this one.
+    options = (("grpc.max_receive_message_length", -1), ("grpc.use_local_subchannel_pool", 1))
     with (
         grpc.insecure_channel(address, options)
         if credentials is None
