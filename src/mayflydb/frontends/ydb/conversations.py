@@ -40,7 +40,7 @@ class Requests(Protocol):
     """The path that the stream is about; the handler sets it, and logs tell it."""
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """True if all requests were taken, and the client sends no more."""
 
     @property
@@ -79,7 +79,7 @@ class StreamRequests:
         self._task = asyncio.get_running_loop().create_task(self._receive())
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """See Requests."""
         return self._ended and not self._waiting and self._failure is None
 

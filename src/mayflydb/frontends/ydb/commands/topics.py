@@ -67,7 +67,7 @@ async def describe_one_consumer(services: Services, call: GrpcCall, request: Any
         facts = await read_all_facts(services.topics.reads, entry, call.now)
         group = services.topics.known_group(entry.node.id, consumer.name, consumer.number)
         for partition in range(entry.body.partitions):
-            committed[partition] = await services.topics.reads.committed(entry.node, consumer, partition)
+            committed[partition] = await services.topics.reads.read_committed(entry.node, consumer, partition)
             member = None if group is None else group.owner(partition)
             reading = member.reading(entry.node.id, partition) if isinstance(member, ReadSession) else None
             if reading is not None:
@@ -103,7 +103,7 @@ async def commit_offset(services: Services, call: GrpcCall, request: Any) -> byt
         await services.engine.transact(body, call.now)
     except OwnerNotFound:
         raise missing_topic(entry.path) from None
-    if isinstance(owner, ReadSession) and not named and request.offset < owner.committed(topic, partition):
+    if isinstance(owner, ReadSession) and not named and request.offset < owner.committed_offset(topic, partition):
         owner.lose(topic, partition)
     return wire.operation_response(type_name="Ydb.Topic.CommitOffsetResult")
 

@@ -53,12 +53,12 @@ def show_table(
     options = _options(view)
     with_clause = "\nWITH (\n" + ",\n".join(f"    {each}" for each in options) + "\n)" if options else ""
     sequence_changes = (_alter_sequence(view, column, state) for column, state in (sequences or {}).items())
-    feeds = "".join(_changefeed(name, feed, (topics or {})[feed.name]) for feed in view.body.changefeeds if topics)
+    feeds = "".join(_show_changefeed(name, feed, (topics or {})[feed.name]) for feed in view.body.changefeeds if topics)
     create = "CREATE TEMPORARY TABLE" if temporary else "CREATE TABLE"
     return f"{create} {quote(name)} (\n{body}\n){partition_clause}{with_clause};\n{''.join(sequence_changes)}{feeds}"
 
 
-def _changefeed(table: str, feed: Changefeed, topic: TopicBody) -> str:
+def _show_changefeed(table: str, feed: Changefeed, topic: TopicBody) -> str:
     """Return the statements that add a changefeed and the consumers of its topic."""
     settings = [f"MODE = '{feed.mode}'", f"FORMAT = '{feed.format}'"]
     settings += ["VIRTUAL_TIMESTAMPS = TRUE"] if feed.virtual_timestamps else []

@@ -249,7 +249,7 @@ class TopicReads:
         record = await self._state(topic, _partition_key(partition))
         return PartitionState() if record is None else decode_partition(record.value)
 
-    async def committed(self, topic: Node, consumer: Consumer, partition: int) -> int:
+    async def read_committed(self, topic: Node, consumer: Consumer, partition: int) -> int:
         """Return the offset up to which a consumer has committed; 0 if it has not."""
         record = await self._state(topic, _consumer_key(consumer, partition))
         return 0 if record is None else decode_consumer(record.value).committed

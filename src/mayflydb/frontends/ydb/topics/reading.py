@@ -58,7 +58,7 @@ async def stream_read(services: Services, call: GrpcCall, requests: Requests) ->
             if session is not None:
                 async for each in session.turn(taken):
                     yield each
-            if requests.ended:
+            if requests.has_ended:
                 return
     finally:
         topics.close_stream(requests.ring)
@@ -135,7 +135,7 @@ class ReadSession:
         self._events.append(("lose", topic, partition))
         self._requests.ring()
 
-    def committed(self, topic: int, partition: int) -> int:
+    def committed_offset(self, topic: int, partition: int) -> int:
         """Return the offset up to which the session knows a partition to be committed."""
         session = self._places.get((topic, partition))
         return 0 if session is None else session.commits.committed
@@ -263,7 +263,7 @@ class ReadSession:
         self._sessions[session.id] = session
         self._places[read.entry.node.id, partition] = session
         if read.consumer is not None:
-            committed = await self._topics.reads.committed(read.entry.node, read.consumer, partition)
+            committed = await self._topics.reads.read_committed(read.entry.node, read.consumer, partition)
             session.commits = Commits(committed)
         session.end = (await self._topics.reads.partition(read.entry.node, partition)).end
         session.phase = "starting"
@@ -371,7 +371,7 @@ class ReadSession:
     async def _read_committed_anew(self, session: PartitionSession) -> None:
         """Take over what was committed beside this session: with a transaction, or by a request of its own."""
         consumer = self._check_consumer(session)
-        stored = await self._topics.reads.committed(session.read.entry.node, consumer, session.partition)
+        stored = await self._topics.reads.read_committed(session.read.entry.node, consumer, session.partition)
         if stored > session.commits.committed:
             session.commits.move(stored)
 

@@ -74,12 +74,12 @@ async def stream_write(services: Services, call: GrpcCall, requests: Requests) -
                 session = await WriteSession.begin(services, call, taken.pop(0).request)
                 requests.target = session.path
                 yield await session.greet()
-            elif session is None and requests.ended:
+            elif session is None and requests.has_ended:
                 raise bad_request("out of order Writes done before initialization")
             if session is not None and taken:
                 async for each in session.answer(taken):
                     yield each
-            if requests.ended:
+            if requests.has_ended:
                 return
     finally:
         topics.close_stream(requests.ring)
