@@ -84,10 +84,12 @@ class CollectionUsage:
     `since`: when counting began.
     """
 
-    __slots__ = ("_created", "accesses", "events", "latencies", "scans", "since")
+    __slots__ = ("_created", "accesses", "events", "latencies", "name", "scans", "since")
 
-    def __init__(self, since: Instant) -> None:
+    def __init__(self, since: Instant, name: tuple[str, str] = ("", "")) -> None:
+        """`name`: those of the database and of the collection."""
         self.since = since
+        self.name = name
         self.accesses: Counter[str] = Counter()
         self.scans = 0
         self.latencies = Latencies()
@@ -134,17 +136,25 @@ class Usage:
 
     def of(self, id: int, database: str, name: str) -> CollectionUsage:
         """Return the use of a collection."""
-        self._ids[database, name] = id
         found = self._by_id.get(id)
         if found is None:
             if len(self._by_id) >= MAX_COLLECTIONS:
                 self._forget_first()
-            found = self._by_id[id] = CollectionUsage(self._since)
+            found = self._by_id[id] = CollectionUsage(self._since, (database, name))
+        elif found.name != (database, name):
+            # Renamed. Without this the old names of a collection would stay for ever.
+            self._forget_name(id, found)
+            found.name = (database, name)
+        self._ids[found.name] = id
         return found
 
+    def _forget_name(self, id: int, usage: CollectionUsage) -> None:
+        # Another collection may have the name by now.
+        if self._ids.get(usage.name) == id:
+            del self._ids[usage.name]
+
     def _forget_first(self) -> None:
-        self._by_id.popitem(last=False)
-        self._ids = {name: id for name, id in self._ids.items() if id in self._by_id}
+        self._forget_name(*self._by_id.popitem(last=False))
         # What is counted from here on may have been forgotten before.
         self._since = self._present
 

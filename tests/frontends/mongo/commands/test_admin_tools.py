@@ -111,6 +111,16 @@ def test_the_collection_that_was_counted_longest_is_forgotten(monkeypatch: pytes
     assert (again.accesses["x"], again.counted_since("x"), kept.find("d", "b")) == (0, 30, None)
 
 
+def test_a_renamed_collection_leaves_no_name_behind() -> None:
+    kept = usage.Usage()
+    first = kept.of(1, "d", "a")
+    assert kept.of(1, "d", "b") is first
+    assert (kept.find("d", "a"), kept.find("d", "b")) == (None, first)
+    other = kept.of(2, "d", "b")
+    assert kept.of(1, "d", "a") is first
+    assert (kept.find("d", "a"), kept.find("d", "b")) == (first, other), "the name of another collection stays"
+
+
 # --- times and sizes -------------------------------------------------------------------------------------------------
 
 
