@@ -136,8 +136,8 @@ class Indexing:
         if ts is not None or any(spec.expires_by_date(profile) for spec in ordinary):
             await self._install_rules(collection, now, ts)
         after = await self._collections.get(collection.database, collection.name)
-        for spec in missing:
-            after.usage.begin_index(spec.name, now)
+        present = {ID.name, *(spec.name for spec in after.specs)}
+        after.usage.begin_indexes([spec.name for spec in missing], present, now)
         return IndexCreation(collection, after, bool(missing), any(spec.is_cosmos_ttl(profile) for spec in specs))
 
     def _missing_specs(self, collection: Collection, specs: Sequence[IndexSpec]) -> list[IndexSpec]:

@@ -9,7 +9,7 @@ Buckets of a histogram begin at powers of two.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 import msgspec
@@ -101,15 +101,13 @@ class CollectionUsage:
         self.latencies.of(command).add(micros)
         self.events[_EVENTS.get(command, "commands")].add(micros)
 
-    def begin_index(self, name: str, now: Instant) -> None:
-        """Count the uses of an index from its creation on."""
-        self.accesses.pop(name, None)
-        self._created[name] = now
-
-    def end_index(self, name: str) -> None:
-        """Forget an index that was dropped."""
-        self.accesses.pop(name, None)
-        self._created.pop(name, None)
+    def begin_indexes(self, created: Collection[str], present: Collection[str], now: Instant) -> None:
+        """Count the uses of indexes from their creation on. `present`: all names; others were dropped, and are forgotten."""
+        for name in {*self.accesses, *self._created}:
+            if name in created or name not in present:
+                self.accesses.pop(name, None)
+                self._created.pop(name, None)
+        self._created.update(dict.fromkeys(created, now))
 
     def counted_since(self, name: str) -> Instant:
         """The instant from which on the uses of an index are counted."""

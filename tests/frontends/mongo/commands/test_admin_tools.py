@@ -121,6 +121,16 @@ def test_a_renamed_collection_leaves_no_name_behind() -> None:
     assert (kept.find("d", "a"), kept.find("d", "b")) == (first, other), "the name of another collection stays"
 
 
+def test_names_of_dropped_indexes_are_forgotten() -> None:
+    counted = usage.CollectionUsage(0)
+    for number in range(100):
+        name = f"i{number}"
+        counted.begin_indexes([name], {"_id_", name}, number)
+        counted.accesses.update((name, "_id_"))
+    assert counted.accesses == {"_id_": 100, "i99": 1}
+    assert (counted.counted_since("i98"), counted.counted_since("i99")) == (0, 99)
+
+
 # --- times and sizes -------------------------------------------------------------------------------------------------
 
 

@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from mayflydb.frontends.ydb.changefeeds.options import check_spec
+from mayflydb.frontends.ydb.schemes.faults import Invalid
+from mayflydb.frontends.ydb.schemes.specs import ChangefeedSpec
 from ydb_raw import Raw, connected
 
 ydb: Any = pytest.importorskip("ydb")
@@ -200,8 +203,19 @@ def test_requests(do: Any, raw: Raw) -> None:
             {"name": "g", "mode": 1, "format": 1, "schema_changes": True},
             "schema_changes of a changefeed is not supported",
         ),
+        (
+            {"name": "g", "mode": 1, "format": 1, "topic_partitioning_settings": {"max_active_partitions": 7}},
+            "max_active_partitions of a changefeed's topic is not supported",
+        ),
     ):
         answer = raw.ask(alter, session_id=session, path="/local/t", add_changefeeds=[given])
         assert [issue.message for issue in answer.operation.issues] == [text]
     raw.ask(alter, session_id=session, path="/local/t", drop_changefeeds=["f"])
     assert described(raw) == []
+
+
+@pytest.mark.parametrize("partitions", [-5, 0])
+def test_a_request_asks_for_a_partition_at_least(partitions: int) -> None:
+    """Rows of a changefeed with fewer could not be placed, so no write to the table would succeed."""
+    with pytest.raises(Invalid, match="topic_min_active_partitions must be greater than 0"):
+        check_spec(ChangefeedSpec("f", "UPDATES", "JSON", partitions=partitions), {}, "Uint64")

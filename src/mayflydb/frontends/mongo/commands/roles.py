@@ -160,8 +160,9 @@ async def _inheritable_roles(services: Services, call: Call, role: Role) -> tupl
 async def roles_info(services: Services, call: Call) -> Document:
     """Describe one role, several, or those of a database. Everyone may ask about the roles that they have."""
     call.check_fields({"showPrivileges", "showBuiltinRoles", "showAuthenticationRestrictions"})
-    for field in ("showBuiltinRoles", "showAuthenticationRestrictions"):
-        arguments.flag(call.body, field, call.name)
+    arguments.flag(call.body, "showBuiltinRoles", call.name)
+    if arguments.flag(call.body, "showAuthenticationRestrictions", call.name):
+        raise MqlError(238, "rolesInfo with showAuthenticationRestrictions is not supported")
     show = call.body.get("showPrivileges")
     if show == "asUserFragment":
         raise MqlError(238, "rolesInfo with showPrivileges: 'asUserFragment' is not supported")

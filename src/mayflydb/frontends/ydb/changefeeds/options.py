@@ -144,6 +144,8 @@ def spec_of_message(given: Any) -> ChangefeedSpec:
         retention = given.retention_period.seconds + (given.retention_period.nanos > 0)
         if retention <= 0:
             raise Invalid("retention_period must be positive")
+    if given.topic_partitioning_settings.max_active_partitions:
+        raise Invalid("max_active_partitions of a changefeed's topic is not supported", "UNSUPPORTED")
     partitions = given.topic_partitioning_settings.min_active_partitions or None
     if given.topic_partitioning_settings.auto_partitioning_settings.strategy not in (0, 1):
         raise Invalid("auto partitioning of a changefeed's topic is not supported", "UNSUPPORTED")
@@ -182,5 +184,7 @@ def check_spec(spec: ChangefeedSpec, attributes: Mapping[str, str], first_key_ty
             raise Invalid(
                 "Explicit number of topic partitions is supported only if the first key column is Uint32 or Uint64"
             )
+        if spec.partitions <= 0:
+            raise Invalid("topic_min_active_partitions must be greater than 0")
         if spec.partitions > MAX_PARTITIONS:
             raise Invalid(f"a topic has at most {MAX_PARTITIONS} partitions")

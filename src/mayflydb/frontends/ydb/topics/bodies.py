@@ -39,7 +39,8 @@ class TopicBody(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind
     """The body of a topic. `state`: the container of what the topic knows of partitions, producers and consumers.
 
     `retention`: seconds. `max_partitions`, `write_speed`, `write_burst`, `metering`: stored and described, without effect.
-    `codecs` empty: any. `table`: the table whose changefeed writes into the topic; None: clients do.
+    `partition_count_limit`, which YDB has deprecated, is checked and not stored. `codecs` empty: any.
+    `table`: the table whose changefeed writes into the topic; None: clients do.
     """
 
     state: int
@@ -70,6 +71,13 @@ def topic_body(node: Node) -> TopicBody:
 # --- records ---------------------------------------------------------------------------------------------------------
 
 
+MESSAGE_BYTES: Final = 96
+"""Bytes that a message takes beside its data and metadata, about."""
+
+METADATA_ITEM_BYTES: Final = 32
+"""Bytes that an item of metadata takes beside its key and value, about."""
+
+
 class TopicMessage(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One message. `created`: the producer's own instant. `size`: of the data before compression, as the producer says."""
 
@@ -78,6 +86,14 @@ class TopicMessage(msgspec.Struct, frozen=True, array_like=True, gc=False):
     created: Instant = 0
     size: int = 0
     metadata: tuple[tuple[str, bytes], ...] = ()
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes that the message takes in memory, about."""
+        size = len(self.data) + MESSAGE_BYTES
+        if self.metadata:
+            size += sum([len(key) + len(value) + METADATA_ITEM_BYTES for key, value in self.metadata])
+        return size
 
 
 class MessageBatch(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -180,6 +180,7 @@ def _repartition(body: TopicBody, given: Any) -> TopicBody:
     elif maximum < minimum:
         # The limit of a topic that does not split by itself has no effect, so it does not stand in the way of growth.
         maximum = 0
+    _not_negative(given.set_partition_count_limit, "partition_count_limit")
     if minimum < body.partitions:
         raise Invalid(f"partitions count can only grow: {body.partitions} now, {minimum} requested")
     minimum, maximum = _check_partitions(minimum, maximum)

@@ -11,11 +11,10 @@ import msgspec
 from mayflydb.frontends.ydb.descriptors import message
 from mayflydb.frontends.ydb.schemes.describing import entry_message
 from mayflydb.frontends.ydb.schemes.entries import TopicEntry
+from mayflydb.frontends.ydb.schemes.statistics import NODE_ID
 from mayflydb.frontends.ydb.topics.bodies import Consumer
 from mayflydb.frontends.ydb.topics.log import TopicReads
 from mayflydb.model.instant import DAY, HOUR, MINUTE, SECOND, Instant
-
-NODE_ID: Final = 1
 
 _WINDOWS: Final = (("per_minute", MINUTE), ("per_hour", HOUR), ("per_day", DAY))
 

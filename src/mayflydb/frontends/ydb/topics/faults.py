@@ -10,10 +10,8 @@ from typing import Final
 from mayflydb.query.yql.faults import Fault, Status, fault
 
 BAD_REQUEST_CODE: Final = 500003
-OVERLOAD_CODE: Final = 500002
 COMMIT_TO_FUTURE_CODE: Final = 500013
 UNKNOWN_TOPIC_CODE: Final = 500017
-ACCESS_DENIED_CODE: Final = 500018
 GAP_CODE: Final = 2011
 
 

@@ -7,6 +7,7 @@ second container, the topic's companion (`ydb topics`). Both are written in one 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final
@@ -51,6 +52,9 @@ PRODUCER_TTL: Final = 14 * DAY // SECOND
 BATCH_BYTES: Final = 512 << 10
 BATCH_MESSAGES: Final = 1000
 """Limits of one record: bytes of messages, unless a single one is larger, and messages."""
+
+PAUSE_BYTES: Final = 16 << 10
+"""Other tasks run after a record of more bytes was decoded."""
 
 OFFSETS: Final = Index(FIRST_ORDERED, (), "ready", spec={"offsets": True})
 """The index of a topic: partition and last offset of each batch."""
@@ -146,10 +150,10 @@ def _chunks(messages: Sequence[TopicMessage]) -> Iterator[Sequence[TopicMessage]
     """Yield messages in groups, each for one record."""
     start = size = 0
     for number, message in enumerate(messages):
-        size += len(message.data)
+        size += message.held_bytes
         if number > start and (size > BATCH_BYTES or number - start >= BATCH_MESSAGES):
             yield messages[start:number]
-            start, size = number, len(message.data)
+            start, size = number, message.held_bytes
     if start < len(messages):
         yield messages[start:]
 
@@ -218,7 +222,12 @@ class TopicReads:
         after: tuple[bytes, int] | None = None
         while True:
             found = await walk_entries(self._reads, topic.id, FIRST_ORDERED, KeyRange(lower, upper), after, limit)
-            batches = [decode_batch(record.value) for _, record in found if visible_at(record, topic.rules, now)]
+            batches = []
+            for _, record in found:
+                if visible_at(record, topic.rules, now):
+                    batches.append(decode_batch(record.value))
+                    if len(record.value) > PAUSE_BYTES:
+                        await asyncio.sleep(0)
             if batches or not found:
                 return batches
             # Only hidden batches so far: visible ones may follow.

@@ -7,8 +7,9 @@ session is to have. All of this happens in one loop: requests first, then what t
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Any, Final
 
 from mayflydb.engine.reads import Steps
@@ -23,7 +24,7 @@ from mayflydb.frontends.ydb.topics.commits import Commits
 from mayflydb.frontends.ydb.topics.describing import Reading
 from mayflydb.frontends.ydb.topics.faults import bad_request, commit_to_future, missing_topic
 from mayflydb.frontends.ydb.topics.log import read_committed, write_committed
-from mayflydb.frontends.ydb.topics.partition_sessions import PartitionSession, timestamp
+from mayflydb.frontends.ydb.topics.partition_sessions import RESPONSE_MESSAGES, PartitionSession, timestamp
 from mayflydb.frontends.ydb.topics.topics_read import TopicRead, check_init
 from mayflydb.model.errors import OwnerNotFound
 
@@ -35,6 +36,9 @@ MAX_BUDGET: Final = 1 << 40
 
 MAX_COMMITS: Final = 10_000
 """Ranges in one CommitOffsetRequest."""
+
+SLICE: Final = 250
+"""Ranges that are handled before other tasks run."""
 
 Event = tuple[str, int, int]
 """A wish of the balance of partitions: ("assign", "release" or "lose", topic, partition)."""
@@ -132,7 +136,9 @@ class ReadSession:
 
     def lose(self, topic: int, partition: int) -> None:
         """Take a partition away at once: its committed offset was set from outside."""
-        self._events.append(("lose", topic, partition))
+        # Set from outside any number of times, while this session waits for its client to read.
+        if ("lose", topic, partition) not in self._events:
+            self._events.append(("lose", topic, partition))
         self._requests.ring()
 
     def committed_offset(self, topic: int, partition: int) -> int:
@@ -341,7 +347,8 @@ class ReadSession:
             raise bad_request("can't commit when reading without a consumer")
         if not request.commit_offsets:
             raise bad_request("can't commit without offsets")
-        if sum(len(each.offsets) for each in request.commit_offsets) > MAX_COMMITS:
+        sessions = len(request.commit_offsets)
+        if sessions > MAX_COMMITS or sum(len(each.offsets) for each in request.commit_offsets) > MAX_COMMITS:
             raise bad_request(f"more than {MAX_COMMITS} ranges in one commit request")
         moved: dict[int, PartitionSession] = {}
         for each in request.commit_offsets:
@@ -353,12 +360,8 @@ class ReadSession:
                 continue
             if session.phase == "starting":
                 raise bad_request(f"partition session {session.id} has not been started")
-            for given in each.offsets:
-                await self._check_end(session, given.end)
-                if given.start > session.commits.committed:
-                    await self._read_committed_anew(session)
-                if session.commits.add(given.start, given.end):
-                    moved[session.id] = session
+            if await self._add_ranges(session, each.offsets):
+                moved[session.id] = session
         if not moved:
             return None
         await self._store_commits(list(moved.values()))
@@ -367,6 +370,18 @@ class ReadSession:
             for each in moved.values()
         ]
         return _message(5, b"".join(committed))
+
+    async def _add_ranges(self, session: PartitionSession, ranges: Iterable[Any]) -> bool:
+        """Commit ranges of a partition. True: its committed offset has moved."""
+        has_moved = False
+        for number, given in enumerate(ranges, 1):
+            if number % SLICE == 0:
+                await asyncio.sleep(0)
+            await self._check_end(session, given.end)
+            if given.start > session.commits.committed:
+                await self._read_committed_anew(session)
+            has_moved |= session.commits.add(given.start, given.end)
+        return has_moved
 
     async def _read_committed_anew(self, session: PartitionSession) -> None:
         """Take over what was committed beside this session: with a transaction, or by a request of its own."""
@@ -436,10 +451,15 @@ class ReadSession:
         if batches:
             session.last_read = now
             session.end = max(session.end, batches[-1].end)
-            size = sum(len(message.data) for batch in batches for message in batch.messages)
+            count = sum(len(batch.messages) for batch in batches)
+            is_small = count < RESPONSE_MESSAGES and _held_bytes(batches) < 128 << 10
             # Small batches are read many at a time, large ones singly.
-            session.batch_limit = min(MAX_BATCHES, session.batch_limit * 2) if size < 128 << 10 else 1
+            session.batch_limit = min(MAX_BATCHES, session.batch_limit * 2) if is_small else 1
         return batches
+
+
+def _held_bytes(batches: list[MessageBatch]) -> int:
+    return sum(message.held_bytes for batch in batches for message in batch.messages)
 
 
 def _message(field: int, content: bytes) -> bytes:

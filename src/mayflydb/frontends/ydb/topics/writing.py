@@ -39,7 +39,7 @@ MAX_METADATA_ITEMS: Final = 1000
 MAX_META_BYTES: Final = 64 << 10
 """Bytes of the attributes of a write session, which are stored with each batch."""
 
-COMMIT_MESSAGES: Final = 4000
+COMMIT_MESSAGES: Final = 1000
 COMMIT_BYTES: Final = 2 << 20
 """Limits of what one commit appends, unless a single message is larger."""
 
@@ -209,8 +209,9 @@ class WriteSession:
                         f"value {each.seq_no} is not greater than previous value {last}"
                     )
                 last = each.seq_no
-                group.messages.append(self._check_message(each))
-                group.size += len(each.data)
+                checked = self._check_message(each)
+                group.messages.append(checked)
+                group.size += checked.held_bytes
             yield group
 
     def _check_codec(self, codec: int) -> None:
@@ -224,10 +225,12 @@ class WriteSession:
     def _check_message(self, given: Any) -> TopicMessage:
         metadata: tuple[tuple[str, bytes], ...] = ()
         if given.metadata_items:
+            if len(given.metadata_items) > MAX_METADATA_ITEMS:
+                raise bad_request(
+                    f"Too many metadata items: {len(given.metadata_items)}, limit is {MAX_METADATA_ITEMS}"
+                )
             metadata = tuple([(each.key, each.value) for each in given.metadata_items])
             size = sum([len(key.encode()) + len(value) for key, value in metadata])
-            if len(metadata) > MAX_METADATA_ITEMS:
-                raise bad_request(f"Too many metadata items: {len(metadata)}, limit is {MAX_METADATA_ITEMS}")
             if size > MAX_METADATA_BYTES:
                 raise bad_request(f"Metadata size {size} is bigger than limit {MAX_METADATA_BYTES}")
         if given.WhichOneof("partitioning") is not None:
@@ -344,16 +347,17 @@ def _joins(group: Portion, part: Portion) -> bool:
 
 
 def _slices(messages: Any) -> Iterator[list[Any]]:
-    """Yield messages in groups of limited count and size."""
+    """Yield messages in groups of limited count, size and metadata."""
     part: list[Any] = []
-    size = 0
+    size = items = 0
     for each in messages:
-        length = len(each.data)
-        if part and (len(part) >= SLICE or size + length > COMMIT_BYTES):
+        length, described = len(each.data), len(each.metadata_items)
+        if part and (len(part) >= SLICE or size + length > COMMIT_BYTES or items + described > MAX_METADATA_ITEMS):
             yield part
-            part, size = [], 0
+            part, size, items = [], 0, 0
         part.append(each)
         size += length
+        items += described
     yield part
 
 
